@@ -1,0 +1,181 @@
+//! What can go wrong with a journal, as stable codes.
+//!
+//! Owns the one error type of this crate. No text from outside (paths, database messages,
+//! record contents) enters it: a code, and numbers where they help.
+
+use std::io;
+
+/// Why a journal cannot be opened, read or written.
+///
+/// `Display` prints the code and its numbers, never a path or a message of another library.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum JournalError {
+    /// Another process, or another engine of this one, holds the journal (J1).
+    #[error("journal_locked")]
+    Locked,
+    /// The journal ends before the anchor: records that were durable are gone.
+    #[error("journal_behind_anchor: {missing} records missing after sequence {sequence}")]
+    BehindAnchor {
+        /// Last sequence number that is there.
+        sequence: u64,
+        /// How many the anchor knows beyond it.
+        missing: u64,
+    },
+    /// The anchor names another hash for a sequence number that is there: history was rewritten.
+    #[error("journal_diverged: another history at sequence {sequence}")]
+    Diverged {
+        /// The anchor's sequence number.
+        sequence: u64,
+    },
+    /// The anchor file is gone or unreadable although the journal has records.
+    #[error("journal_anchor_missing")]
+    AnchorMissing,
+    /// Bytes that do not verify. Everything before `sequence` does.
+    #[error("journal_corrupt: at sequence {sequence}")]
+    Corrupt {
+        /// First sequence number that cannot be believed; 0 when the database itself is damaged.
+        sequence: u64,
+    },
+    /// Written by a newer version of this library; nothing was touched.
+    #[error("schema_newer: version {version}")]
+    Newer {
+        /// The version found.
+        version: u16,
+    },
+    /// There is no journal at this place.
+    #[error("journal_missing")]
+    Missing,
+    /// The place exists but is no journal (or a symbolic link, which is refused).
+    #[error("journal_not_a_journal")]
+    NotAJournal,
+    /// Others may read or write the folder; it has to be 0700.
+    #[error("journal_permissions")]
+    Permissions,
+    /// The folder cannot be written.
+    #[error("storage_readonly")]
+    ReadOnly,
+    /// No space left.
+    #[error("storage_full")]
+    Full,
+    /// Any other failure of the disk or the database.
+    #[error("storage_failed")]
+    Storage,
+    /// A write failed earlier, so what is on disk is unknown; reopen to find out.
+    #[error("journal_poisoned")]
+    Poisoned,
+    /// The database moved a value to a file it never syncs; the journal would not be safe.
+    #[error("journal_blobs")]
+    Blobs,
+    /// A body over [`crate::chunk::BODY_BYTES_MAX`].
+    #[error("record_too_large")]
+    TooLarge,
+    /// A value that cannot be encoded or decoded under the limits of [`crate::payload`].
+    #[error("payload_invalid")]
+    Payload,
+}
+
+impl JournalError {
+    /// The stable code, without numbers.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Locked => "journal_locked",
+            Self::BehindAnchor { .. } => "journal_behind_anchor",
+            Self::Diverged { .. } => "journal_diverged",
+            Self::AnchorMissing => "journal_anchor_missing",
+            Self::Corrupt { .. } => "journal_corrupt",
+            Self::Newer { .. } => "schema_newer",
+            Self::Missing => "journal_missing",
+            Self::NotAJournal => "journal_not_a_journal",
+            Self::Permissions => "journal_permissions",
+            Self::ReadOnly => "storage_readonly",
+            Self::Full => "storage_full",
+            Self::Storage => "storage_failed",
+            Self::Poisoned => "journal_poisoned",
+            Self::Blobs => "journal_blobs",
+            Self::TooLarge => "record_too_large",
+            Self::Payload => "payload_invalid",
+        }
+    }
+
+    /// Damage rather than a passing fault: waiting or reopening does not help.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::BehindAnchor { .. }
+            | Self::Diverged { .. }
+            | Self::AnchorMissing
+            | Self::Corrupt { .. }
+            | Self::Blobs => true,
+            Self::Locked
+            | Self::Newer { .. }
+            | Self::Missing
+            | Self::NotAJournal
+            | Self::Permissions
+            | Self::ReadOnly
+            | Self::Full
+            | Self::Storage
+            | Self::Poisoned
+            | Self::TooLarge
+            | Self::Payload => false,
+        }
+    }
+}
+
+impl From<io::Error> for JournalError {
+    /// Keeps the kind and drops the text, which may carry a path.
+    fn from(error: io::Error) -> Self {
+        Self::from(error.kind())
+    }
+}
+
+impl From<io::ErrorKind> for JournalError {
+    #[allow(clippy::wildcard_enum_match_arm)] // a foreign, non-exhaustive enum
+    fn from(kind: io::ErrorKind) -> Self {
+        match kind {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full,
+            io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => Self::ReadOnly,
+            io::ErrorKind::NotFound => Self::Missing,
+            _ => Self::Storage,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_message_starts_with_its_code() {
+        let all = [
+            JournalError::Locked,
+            JournalError::BehindAnchor { sequence: 4, missing: 2 },
+            JournalError::Diverged { sequence: 4 },
+            JournalError::AnchorMissing,
+            JournalError::Corrupt { sequence: 9 },
+            JournalError::Newer { version: 2 },
+            JournalError::Missing,
+            JournalError::NotAJournal,
+            JournalError::Permissions,
+            JournalError::ReadOnly,
+            JournalError::Full,
+            JournalError::Storage,
+            JournalError::Poisoned,
+            JournalError::Blobs,
+            JournalError::TooLarge,
+            JournalError::Payload,
+        ];
+        for error in all {
+            assert!(error.to_string().starts_with(error.code()), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_text_of_an_io_error_is_dropped() {
+        let error = io::Error::new(io::ErrorKind::StorageFull, "/home/alice/secret");
+        assert_eq!(JournalError::from(error), JournalError::Full);
+        let error = io::Error::other("/home/alice/secret");
+        assert_eq!(JournalError::from(error).to_string(), "storage_failed");
+    }
+}

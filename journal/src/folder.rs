@@ -1,0 +1,290 @@
+//! The folder a journal lives in.
+//!
+//! Owns file names, permissions, the lock, leftovers of a crash, and copies for reading. Must not
+//! know what the files say.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `lock` | empty; locked by the one engine that has the journal open (J1) |
+//! | `anchor` | the last durable head ([`crate::anchor`]) |
+//! | `db/` | sled's own files |
+//! | `../<name>.anchor` | the same head beside the folder: putting the whole folder back to an older state is noticed |
+//!
+//! The folder is 0700 and its files are 0600, whatever the umask.
+
+use crate::error::JournalError;
+use std::fs::{self, File, OpenOptions};
+use std::path::{Path, PathBuf};
+
+/// The places inside and beside a journal's folder.
+#[derive(Debug, Clone)]
+pub struct Layout {
+    root: PathBuf,
+}
+
+impl Layout {
+    /// The layout of the journal at `root`.
+    #[must_use]
+    pub fn new(root: &Path) -> Self {
+        Self { root: root.to_path_buf() }
+    }
+
+    /// The folder itself.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The lock file.
+    #[must_use]
+    pub fn lock(&self) -> PathBuf {
+        self.root.join("lock")
+    }
+
+    /// The anchor inside.
+    #[must_use]
+    pub fn anchor(&self) -> PathBuf {
+        self.root.join("anchor")
+    }
+
+    /// The anchor beside the folder.
+    ///
+    /// # Errors
+    /// [`JournalError::NotAJournal`] for a folder without a name of its own, such as `/`.
+    pub fn outer_anchor(&self) -> Result<PathBuf, JournalError> {
+        let absolute = std::path::absolute(&self.root)?;
+        let mut name = absolute.file_name().ok_or(JournalError::NotAJournal)?.to_owned();
+        name.push(".anchor");
+        Ok(absolute.with_file_name(name))
+    }
+
+    /// sled's folder.
+    #[must_use]
+    pub fn database(&self) -> PathBuf {
+        self.root.join("db")
+    }
+}
+
+/// Holds the journal's lock until it is dropped.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+/// Takes the journal for writing: checks the folder, makes it when `create` is set, takes the lock,
+/// removes what a crash left behind.
+///
+/// # Errors
+/// [`JournalError::Locked`], [`JournalError::Missing`], [`JournalError::NotAJournal`] (a file, or a
+/// symbolic link), [`JournalError::Permissions`], or what the disk answers.
+pub fn take(layout: &Layout, create: bool) -> Result<Lock, JournalError> {
+    match fs::symlink_metadata(layout.root()) {
+        Ok(found) if !found.is_dir() => return Err(JournalError::NotAJournal),
+        Ok(found) => {
+            let mut entries = fs::read_dir(layout.root())?;
+            let ours = layout.lock().exists() || layout.database().exists();
+            if entries.next().is_some() && !ours {
+                return Err(JournalError::NotAJournal);
+            }
+            if open_to_others(&found) {
+                return Err(JournalError::Permissions);
+            }
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && create => {
+            make_directory(layout.root())?;
+            sync_directory(parent(layout.root())?.as_path())?;
+        }
+        Err(error) => return Err(error.into()),
+    }
+    if !create && !layout.database().exists() {
+        return Err(JournalError::Missing);
+    }
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).read(true).write(true);
+    private(&mut options);
+    let file = options.open(layout.lock())?;
+    hold(&file)?;
+    remove_leftovers(&layout.database())?;
+    Ok(Lock { _file: file })
+}
+
+/// Takes the lock of a journal that is only to be copied, without changing a byte; `None` when the
+/// journal has no lock file (a copy, a restored backup).
+///
+/// # Errors
+/// [`JournalError::Locked`] while an engine has it open.
+pub fn take_for_reading(layout: &Layout) -> Result<Option<Lock>, JournalError> {
+    match File::open(layout.lock()) {
+        Ok(file) => {
+            hold(&file)?;
+            Ok(Some(Lock { _file: file }))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn hold(file: &File) -> Result<(), JournalError> {
+    match fs4::FileExt::try_lock(file) {
+        Ok(()) => Ok(()),
+        Err(fs4::TryLockError::WouldBlock) => Err(JournalError::Locked),
+        Err(fs4::TryLockError::Error(error)) => Err(error.into()),
+    }
+}
+
+/// Copies a journal's files, anchors included, to `target`, which must not exist yet. The copy
+/// shares blocks with the original where the file system can.
+///
+/// # Errors
+/// [`JournalError::Missing`] when there is no journal, or what the disk answers.
+pub fn copy(layout: &Layout, target: &Path) -> Result<(), JournalError> {
+    if !layout.database().is_dir() {
+        return Err(if layout.root().exists() {
+            JournalError::NotAJournal
+        } else {
+            JournalError::Missing
+        });
+    }
+    let copy = Layout::new(target);
+    make_directory(target)?;
+    copy_directory(&layout.database(), &copy.database())?;
+    for (from, to) in
+        [(layout.anchor(), copy.anchor()), (layout.outer_anchor()?, copy.outer_anchor()?)]
+    {
+        match fs::copy(&from, &to) {
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    tighten(target)
+}
+
+fn copy_directory(from: &Path, to: &Path) -> Result<(), JournalError> {
+    make_directory(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_directory(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes `snap.*.generating`: left by a kill inside sled's own open, it would make every later
+/// open fail, although nothing is lost.
+fn remove_leftovers(database: &Path) -> Result<(), JournalError> {
+    let entries = match fs::read_dir(database) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with("snap.") && name.ends_with(".generating") {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Sets every directory to 0700 and every file to 0600.
+///
+/// # Errors
+/// What the disk answers.
+pub fn tighten(root: &Path) -> Result<(), JournalError> {
+    set_mode(root, 0o700)?;
+    for entry in fs::read_dir(root)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            tighten(&entry.path())?;
+        } else {
+            set_mode(&entry.path(), 0o600)?;
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of all files below `root`.
+///
+/// # Errors
+/// What the disk answers.
+pub fn bytes(root: &Path) -> Result<u64, JournalError> {
+    let mut total = 0;
+    for entry in fs::read_dir(root)? {
+        let entry = entry?;
+        let metadata = entry.metadata()?;
+        total += if metadata.is_dir() { bytes(&entry.path())? } else { metadata.len() };
+    }
+    Ok(total)
+}
+
+/// Makes the names inside a directory durable.
+///
+/// # Errors
+/// What the disk answers.
+pub fn sync_directory(path: &Path) -> Result<(), JournalError> {
+    if cfg!(unix) {
+        File::open(path)?.sync_all()?;
+    }
+    Ok(())
+}
+
+/// The directory that holds `path`.
+///
+/// # Errors
+/// [`JournalError::NotAJournal`] for the root of a file system.
+pub fn parent(path: &Path) -> Result<PathBuf, JournalError> {
+    let absolute = std::path::absolute(path)?;
+    absolute.parent().map(Path::to_path_buf).ok_or(JournalError::NotAJournal)
+}
+
+#[cfg(unix)]
+pub(crate) fn private(options: &mut OpenOptions) {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    options.mode(0o600);
+}
+
+#[cfg(not(unix))]
+pub(crate) fn private(_options: &mut OpenOptions) {}
+
+#[cfg(unix)]
+fn make_directory(path: &Path) -> Result<(), JournalError> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    fs::DirBuilder::new().mode(0o700).create(path)?;
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn make_directory(path: &Path) -> Result<(), JournalError> {
+    fs::create_dir(path)?;
+    Ok(())
+}
+
+#[cfg(unix)]
+fn set_mode(path: &Path, mode: u32) -> Result<(), JournalError> {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn set_mode(_path: &Path, _mode: u32) -> Result<(), JournalError> {
+    Ok(())
+}
+
+#[cfg(unix)]
+fn open_to_others(metadata: &fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    metadata.permissions().mode() & 0o077 != 0
+}
+
+#[cfg(not(unix))]
+fn open_to_others(_metadata: &fs::Metadata) -> bool {
+    false
+}

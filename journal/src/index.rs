@@ -1,0 +1,59 @@
+//! Where each stream ends.
+//!
+//! Owns the map from a stream to its last record. It is derived: it is built from the frames when a
+//! journal is opened, and every frame read later is checked against it.
+
+use crate::record::{Stored, StreamId};
+use std::collections::HashMap;
+
+/// A stream's last record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tip {
+    /// Its sequence number; 0 for a stream without records.
+    pub sequence: u64,
+    /// Its version; 0 for a stream without records.
+    pub version: u32,
+}
+
+/// The tips of all streams.
+#[derive(Debug, Default, Clone)]
+pub struct StreamIndex {
+    tips: HashMap<StreamId, Tip>,
+}
+
+impl StreamIndex {
+    /// The stream's tip; sequence and version 0 when it has no records.
+    #[must_use]
+    pub fn tip(&self, stream: StreamId) -> Tip {
+        self.tips.get(&stream).copied().unwrap_or_default()
+    }
+
+    /// How many streams have records.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.tips.len()
+    }
+
+    /// Whether no stream has records.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tips.is_empty()
+    }
+
+    /// Moves a stream's tip.
+    pub fn set(&mut self, stream: StreamId, tip: Tip) {
+        self.tips.insert(stream, tip);
+    }
+
+    /// Takes the next record of a stream; false when it does not follow the tip (J4).
+    #[must_use]
+    pub fn follow(&mut self, record: &Stored<'_>) -> bool {
+        let tip = self.tips.entry(record.stream).or_default();
+        let follows =
+            record.previous == tip.sequence && Some(record.version) == tip.version.checked_add(1);
+        if follows {
+            *tip = Tip { sequence: record.sequence, version: record.version };
+        }
+        follows
+    }
+}

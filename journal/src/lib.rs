@@ -1,0 +1,51 @@
+//! An append-only, hash-chained log of opaque records.
+//!
+//! Owns: bytes and their hashes, the order of records, what "durable" means, the folder a
+//! journal lives in. Must not know: what a record says. No flow, lease or event is named here.
+//!
+//! Layers, each with its own module and tests:
+//!
+//! | module | owns |
+//! | --- | --- |
+//! | [`record`] | one record's header and body, sequence numbers, streams, versions |
+//! | [`frame`] | many records under one header, one hash over all of them |
+//! | [`chain`] | what is hashed, in which order, from which genesis |
+//! | [`chunk`] | bodies too large for a frame, as content-addressed pieces |
+//! | [`payload`] | bincode and every one of its options; nowhere else |
+//! | [`medium`] | the place that keeps frames: [`sled`] on disk, [`memory`] for tests |
+//! | [`anchor`] | what the head was when it was last known durable |
+//! | [`folder`] | files, permissions, the lock, leftovers, copies for reading |
+//! | [`log`], [`reader`] | the writer and its readers over a medium |
+//! | [`archive`] | frames outside of any database, and their verification |
+//!
+//! Promises, named by tests and by the audit: **J1** one writer per journal. **J2** sequence
+//! numbers start at 1 without gaps. **J3** each frame holds the hash of the frame before. **J4** a
+//! stream's versions start at 1 without gaps. **J5** what `commit` answered `Ok` for survives a
+//! crash of the process and, under [`Durability::PowerSafe`], of the machine. **J6** a record is
+//! never changed or removed.
+
+pub mod anchor;
+pub mod archive;
+pub mod chain;
+pub mod chunk;
+pub mod error;
+pub mod folder;
+pub mod frame;
+pub mod index;
+pub mod log;
+pub mod medium;
+pub mod memory;
+pub mod payload;
+pub mod reader;
+pub mod record;
+pub mod sled;
+pub mod store;
+pub mod walk;
+
+pub use chain::{Digest, Head, JournalId};
+pub use error::JournalError;
+pub use log::{Log, LogOptions};
+pub use medium::Durability;
+pub use reader::LogReader;
+pub use record::{Record, StreamId};
+pub use store::{Append, AppendError, Placed, Store, StoreReader};

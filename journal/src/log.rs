@@ -1,0 +1,299 @@
+//! The writer: group commits of records as frames on a medium.
+//!
+//! Owns sequence numbers, the chain's head, the order write → sync → anchor → answer, and what a
+//! failed write leads to. Must not know sled, nor what a record says.
+
+use crate::anchor::Anchor;
+use crate::chain::{Head, JournalId};
+use crate::chunk::{self, INLINE_BYTES_MAX};
+use crate::error::JournalError;
+use crate::frame::{BODY_BYTES_MAX, FrameBuilder};
+use crate::index::{StreamIndex, Tip};
+use crate::medium::{Anchors, Batch, Medium};
+use crate::reader::{LogReader, Shared};
+use crate::record::{Record, Stored, StreamId};
+use crate::store::{Append, AppendError, Placed, Store};
+use crate::walk::Walk;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Bytes of a record's header at most: stream, version, distance, length.
+const RECORD_HEADER_BYTES_MAX: usize = 16 + 5 + 10 + 10;
+
+/// How a log is opened.
+#[derive(Debug, Clone, Copy)]
+pub struct LogOptions {
+    /// The id a new journal gets; an existing one keeps its own.
+    pub new_id: JournalId,
+    /// Whether an empty medium becomes a journal.
+    pub create: bool,
+}
+
+/// The one writer of a journal (J1 is the folder's lock).
+#[derive(Debug)]
+pub struct Log<M: Medium> {
+    shared: Arc<Shared<M>>,
+    id: JournalId,
+    poisoned: bool,
+}
+
+impl<M: Medium> Log<M> {
+    /// Opens a journal: verifies every frame (J2, J3, J4), compares the anchors, and hands every
+    /// record, oldest first, to `visit`. A record whose chunks are damaged is handed over as the
+    /// error; the journal opens all the same.
+    ///
+    /// # Errors
+    /// [`JournalError::Missing`] without `create`; [`JournalError::Corrupt`],
+    /// [`JournalError::BehindAnchor`], [`JournalError::Diverged`], [`JournalError::AnchorMissing`],
+    /// [`JournalError::Newer`]; whatever `visit` or the medium answers. Nothing is written then.
+    pub fn open(
+        medium: M,
+        options: LogOptions,
+        visit: &mut dyn FnMut(
+            u64,
+            StreamId,
+            Result<Record, JournalError>,
+        ) -> Result<(), JournalError>,
+    ) -> Result<Self, JournalError> {
+        let anchors = medium.anchors()?;
+        let id = match medium.journal_id()? {
+            Some(id) => id,
+            None if anchors.inner.is_some() => return Err(JournalError::Corrupt { sequence: 0 }),
+            None if options.create => {
+                medium.initialise(options.new_id)?;
+                options.new_id
+            }
+            None => return Err(JournalError::Missing),
+        };
+        let mut check = AnchorCheck::new(id, &anchors);
+        let mut walk = Walk::new(id);
+        check.pass(walk.head());
+        while let Some((_, bytes)) = medium.frame_at_or_after(walk.head().sequence + 1)? {
+            for stored in walk.step(&bytes)? {
+                let record = whole(&medium, &stored);
+                visit(stored.sequence, stored.stream, record)?;
+            }
+            check.pass(walk.head());
+        }
+        let head = walk.head();
+        check.finish(head, &anchors)?;
+        medium.set_anchor(Anchor { journal: id, head }, true)?;
+        let shared = Arc::new(Shared::new(medium, walk.into_index(), head));
+        Ok(Self { shared, id, poisoned: false })
+    }
+
+    /// The journal's id.
+    #[must_use]
+    pub fn id(&self) -> JournalId {
+        self.id
+    }
+
+    /// A reader; any number of them may exist.
+    #[must_use]
+    pub fn reader(&self) -> LogReader<M> {
+        LogReader::new(Arc::clone(&self.shared))
+    }
+
+    fn write(&self, plan: Plan) -> Result<(), JournalError> {
+        let Plan { frames, chunks, tips, head, .. } = plan;
+        self.shared.medium.write(Batch { frames, chunks })?;
+        self.shared.medium.sync()?;
+        self.shared.advance(tips, head);
+        self.shared.medium.set_anchor(Anchor { journal: self.id, head }, false)
+    }
+}
+
+impl<M: Medium> Store for Log<M> {
+    fn commit(
+        &mut self,
+        batch: &[Append],
+    ) -> Result<Vec<Result<Placed, AppendError>>, JournalError> {
+        if self.poisoned {
+            return Err(JournalError::Poisoned);
+        }
+        let mut plan = Plan::new(self.shared.head());
+        let mut answers = Vec::with_capacity(batch.len());
+        for append in batch {
+            answers.push(plan.add(append, &self.shared)?);
+        }
+        plan.close_frame();
+        if plan.frames.is_empty() {
+            return Ok(answers);
+        }
+        if let Err(error) = self.write(plan) {
+            self.poisoned = true;
+            return Err(error);
+        }
+        Ok(answers)
+    }
+
+    fn settle_anchor(&mut self) -> Result<(), JournalError> {
+        if self.poisoned {
+            return Err(JournalError::Poisoned);
+        }
+        let head = self.shared.head();
+        self.shared.medium.set_anchor(Anchor { journal: self.id, head }, true)
+    }
+}
+
+/// The body of a stored record, put together when it is in chunks.
+pub(crate) fn whole<M: Medium + ?Sized>(
+    medium: &M,
+    stored: &Stored<'_>,
+) -> Result<Record, JournalError> {
+    let body = if stored.chunked {
+        chunk::assemble(stored.stored, stored.sequence, &|hash| medium.chunk(hash))?
+    } else {
+        stored.stored.to_vec()
+    };
+    let Stored { sequence, stream, version, previous, .. } = *stored;
+    Ok(Record { sequence, stream, version, previous, body })
+}
+
+/// What one commit is going to write.
+struct Plan {
+    frames: Vec<(u64, Vec<u8>)>,
+    chunks: Vec<(crate::chain::Digest, Vec<u8>)>,
+    tips: HashMap<StreamId, Tip>,
+    head: Head,
+    open: FrameBuilder,
+}
+
+impl Plan {
+    fn new(head: Head) -> Self {
+        let open = FrameBuilder::after(head);
+        Self { frames: Vec::new(), chunks: Vec::new(), tips: HashMap::new(), head, open }
+    }
+
+    fn close_frame(&mut self) {
+        if self.open.is_empty() {
+            return;
+        }
+        let first = self.head.sequence + 1;
+        let open = std::mem::replace(&mut self.open, FrameBuilder::after(self.head));
+        let (bytes, head) = open.finish();
+        self.frames.push((first, bytes));
+        self.head = head;
+        self.open = FrameBuilder::after(head);
+    }
+
+    fn add<M: Medium>(
+        &mut self,
+        append: &Append,
+        shared: &Shared<M>,
+    ) -> Result<Result<Placed, AppendError>, JournalError> {
+        let tip =
+            self.tips.get(&append.stream).copied().unwrap_or_else(|| shared.tip(append.stream));
+        if tip.version != append.expected_version {
+            return Ok(Err(AppendError::Conflict { actual: tip.version }));
+        }
+        let oversized = append.bodies.iter().any(|body| body.len() > chunk::BODY_BYTES_MAX);
+        if append.bodies.is_empty() || oversized {
+            return Ok(Err(AppendError::Size));
+        }
+        let cuts = append.bodies.iter().map(|body| cut(body)).collect::<Result<Vec<_>, _>>()?;
+        let bytes: usize = cuts.iter().map(|c| c.stored().len() + RECORD_HEADER_BYTES_MAX).sum();
+        if bytes <= BODY_BYTES_MAX && !self.open.fits(cuts.len(), bytes) {
+            self.close_frame(); // an append that fits in one frame is never split
+        }
+        let mut tip = tip;
+        for cut in cuts {
+            if !self.open.fits(1, cut.stored().len() + RECORD_HEADER_BYTES_MAX) {
+                self.close_frame();
+            }
+            let sequence = self.open.next_sequence();
+            self.open.push(&Stored {
+                sequence,
+                stream: append.stream,
+                version: tip.version + 1,
+                previous: tip.sequence,
+                stored: cut.stored(),
+                chunked: matches!(cut, Piece::Chunked(_)),
+            });
+            tip = Tip { sequence, version: tip.version + 1 };
+            if let Piece::Chunked(cut) = cut {
+                for (hash, piece) in cut.chunks {
+                    if shared.medium.chunk(&hash)?.as_deref() != Some(piece) {
+                        self.chunks.push((hash, piece.to_vec()));
+                    }
+                }
+            }
+        }
+        self.tips.insert(append.stream, tip);
+        Ok(Ok(Placed { sequence: tip.sequence, version: tip.version }))
+    }
+}
+
+enum Piece<'a> {
+    Inline(&'a [u8]),
+    Chunked(chunk::Cut<'a>),
+}
+
+impl Piece<'_> {
+    fn stored(&self) -> &[u8] {
+        match self {
+            Self::Inline(body) => body,
+            Self::Chunked(cut) => &cut.manifest,
+        }
+    }
+}
+
+fn cut(body: &[u8]) -> Result<Piece<'_>, JournalError> {
+    if body.len() <= INLINE_BYTES_MAX {
+        Ok(Piece::Inline(body))
+    } else {
+        Ok(Piece::Chunked(chunk::cut(body)?))
+    }
+}
+
+/// Compares a walk with the anchors that concern it.
+#[derive(Debug)]
+pub struct AnchorCheck {
+    anchors: Vec<Anchor>,
+    diverged: Option<u64>,
+}
+
+impl AnchorCheck {
+    /// The anchors of this journal; those of another one (a folder that was made anew beside an old
+    /// outer anchor) say nothing about it.
+    #[must_use]
+    pub fn new(id: JournalId, anchors: &Anchors) -> Self {
+        let mine = [anchors.inner, anchors.outer].into_iter().flatten().filter(|a| a.journal == id);
+        Self { anchors: mine.collect(), diverged: None }
+    }
+
+    /// Tells that a frame ended at `head`.
+    pub fn pass(&mut self, head: Head) {
+        for anchor in &self.anchors {
+            if anchor.head.sequence == head.sequence && anchor.head.hash != head.hash {
+                self.diverged.get_or_insert(head.sequence);
+            }
+        }
+    }
+
+    /// Tells that the walk ended at `head`.
+    ///
+    /// # Errors
+    /// [`JournalError::BehindAnchor`], [`JournalError::Diverged`], [`JournalError::AnchorMissing`].
+    pub fn finish(&self, head: Head, anchors: &Anchors) -> Result<(), JournalError> {
+        if let Some(sequence) = self.diverged {
+            return Err(JournalError::Diverged { sequence });
+        }
+        let newest = self.anchors.iter().map(|anchor| anchor.head.sequence).max();
+        match newest {
+            Some(sequence) if sequence > head.sequence => Err(JournalError::BehindAnchor {
+                sequence: head.sequence,
+                missing: sequence - head.sequence,
+            }),
+            Some(_) if anchors.inner.is_some() => Ok(()),
+            Some(_) | None if head.sequence == 0 => Ok(()),
+            Some(_) | None => Err(JournalError::AnchorMissing),
+        }
+    }
+}
+
+/// Builds the index of a verified walk; for readers of a medium that is not written.
+#[must_use]
+pub fn shared_of<M: Medium>(medium: M, index: StreamIndex, head: Head) -> LogReader<M> {
+    LogReader::new(Arc::new(Shared::new(medium, index, head)))
+}

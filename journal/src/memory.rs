@@ -1,0 +1,243 @@
+//! A medium in memory, with a live and a durable image and faults on demand.
+//!
+//! Owns what a disk may do to a journal, for tests and simulation: bytes are visible when written
+//! and durable when synced; a crash keeps the durable image and any part of the rest. Nothing here
+//! knows what a frame says.
+
+use crate::anchor::Anchor;
+use crate::chain::{Digest, JournalId};
+use crate::error::JournalError;
+use crate::medium::{Anchors, Batch, Medium};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What the next matching call of the medium does instead of working.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// `write` fails; the bytes are not there.
+    WriteFails(JournalError),
+    /// `write` fails and the bytes are there all the same: an unknown outcome.
+    WriteFailsAfterwards(JournalError),
+    /// `sync` fails; what was written stays visible and is not durable.
+    SyncFails(JournalError),
+    /// `sync` says yes and makes nothing durable: a disk that lies.
+    SyncLies,
+}
+
+#[derive(Debug, Default, Clone)]
+struct Image {
+    id: Option<JournalId>,
+    frames: BTreeMap<u64, Vec<u8>>,
+    chunks: BTreeMap<Digest, Vec<u8>>,
+    anchor: Option<Anchor>,
+    outer_anchor: Option<Anchor>,
+}
+
+#[derive(Debug, Default)]
+struct Disk {
+    live: Image,
+    durable: Image,
+    /// Batches written since the last honest sync, for crashes that keep some of them.
+    unsynced: Vec<(Vec<u64>, Vec<Digest>)>,
+    faults: VecDeque<Fault>,
+    syncs: u64,
+}
+
+/// The disk: survives the medium, so that a test can crash one and open the next.
+#[derive(Debug, Default, Clone)]
+pub struct MemoryDisk {
+    disk: Arc<Mutex<Disk>>,
+}
+
+impl MemoryDisk {
+    /// An empty disk.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A medium on this disk.
+    #[must_use]
+    pub fn medium(&self) -> MemoryMedium {
+        MemoryMedium { disk: self.clone() }
+    }
+
+    /// Queues a fault; each one acts once, on the first call that it fits.
+    pub fn inject(&self, fault: Fault) {
+        self.lock().faults.push_back(fault);
+    }
+
+    /// Power goes: only the durable image is left, and the first `batches_kept` batches that were
+    /// written since the last sync and happened to reach the disk.
+    pub fn crash(&self, batches_kept: usize) {
+        let mut disk = self.lock();
+        let Disk { live, durable, unsynced, .. } = &mut *disk;
+        for (frames, chunks) in unsynced.drain(..).take(batches_kept) {
+            for key in frames {
+                if let Some(bytes) = live.frames.get(&key) {
+                    durable.frames.insert(key, bytes.clone());
+                }
+            }
+            for key in chunks {
+                if let Some(bytes) = live.chunks.get(&key) {
+                    durable.chunks.insert(key, bytes.clone());
+                }
+            }
+        }
+        *live = durable.clone();
+        disk.faults.clear();
+    }
+
+    /// How often a sync succeeded, lies included.
+    #[must_use]
+    pub fn syncs(&self) -> u64 {
+        self.lock().syncs
+    }
+
+    /// Changes the bytes of the frame that starts at `sequence`, in both images; false if there is
+    /// none.
+    pub fn damage(&self, sequence: u64, change: impl Fn(&mut Vec<u8>)) -> bool {
+        let mut disk = self.lock();
+        let Disk { live, durable, .. } = &mut *disk;
+        let mut found = false;
+        for image in [live, durable] {
+            if let Some(bytes) = image.frames.get_mut(&sequence) {
+                change(bytes);
+                found = true;
+            }
+        }
+        found
+    }
+
+    /// Removes all frames from `sequence` on, in both images: a tail that was lost.
+    pub fn cut(&self, sequence: u64) {
+        let mut disk = self.lock();
+        disk.live.frames.split_off(&sequence);
+        disk.durable.frames.split_off(&sequence);
+    }
+
+    /// Removes all chunks, in both images.
+    pub fn lose_chunks(&self) {
+        let mut disk = self.lock();
+        disk.live.chunks.clear();
+        disk.durable.chunks.clear();
+    }
+
+    /// Removes the inner anchor, in both images.
+    pub fn lose_anchor(&self) {
+        let mut disk = self.lock();
+        disk.live.anchor = None;
+        disk.durable.anchor = None;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Disk> {
+        self.disk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A medium on a [`MemoryDisk`].
+#[derive(Debug, Clone)]
+pub struct MemoryMedium {
+    disk: MemoryDisk,
+}
+
+impl Medium for MemoryMedium {
+    fn journal_id(&self) -> Result<Option<JournalId>, JournalError> {
+        Ok(self.disk.lock().live.id)
+    }
+
+    fn initialise(&self, id: JournalId) -> Result<(), JournalError> {
+        let mut disk = self.disk.lock();
+        disk.live.id = Some(id);
+        disk.durable.id = Some(id);
+        Ok(())
+    }
+
+    fn write(&self, batch: Batch) -> Result<(), JournalError> {
+        let mut disk = self.disk.lock();
+        let failure = match disk.faults.front().cloned() {
+            Some(Fault::WriteFails(error)) => {
+                disk.faults.pop_front();
+                return Err(error);
+            }
+            Some(Fault::WriteFailsAfterwards(error)) => {
+                disk.faults.pop_front();
+                Some(error)
+            }
+            Some(Fault::SyncFails(_) | Fault::SyncLies) | None => None,
+        };
+        let frames = batch.frames.iter().map(|(key, _)| *key).collect();
+        let chunks = batch.chunks.iter().map(|(key, _)| *key).collect();
+        disk.unsynced.push((frames, chunks));
+        disk.live.frames.extend(batch.frames);
+        disk.live.chunks.extend(batch.chunks);
+        failure.map_or(Ok(()), Err)
+    }
+
+    fn sync(&self) -> Result<(), JournalError> {
+        let mut disk = self.disk.lock();
+        match disk.faults.front().cloned() {
+            Some(Fault::SyncFails(error)) => {
+                disk.faults.pop_front();
+                return Err(error);
+            }
+            Some(Fault::SyncLies) => {
+                disk.faults.pop_front();
+                disk.syncs += 1;
+                return Ok(());
+            }
+            Some(Fault::WriteFails(_) | Fault::WriteFailsAfterwards(_)) | None => {}
+        }
+        disk.syncs += 1;
+        let Disk { live, durable, unsynced, .. } = &mut *disk;
+        for (frames, chunks) in unsynced.drain(..) {
+            for key in frames {
+                if let Some(bytes) = live.frames.get(&key) {
+                    durable.frames.insert(key, bytes.clone());
+                }
+            }
+            for key in chunks {
+                if let Some(bytes) = live.chunks.get(&key) {
+                    durable.chunks.insert(key, bytes.clone());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn frame_at_or_before(&self, sequence: u64) -> Result<Option<(u64, Vec<u8>)>, JournalError> {
+        let disk = self.disk.lock();
+        Ok(disk.live.frames.range(..=sequence).next_back().map(|(k, v)| (*k, v.clone())))
+    }
+
+    fn frame_at_or_after(&self, sequence: u64) -> Result<Option<(u64, Vec<u8>)>, JournalError> {
+        let disk = self.disk.lock();
+        Ok(disk.live.frames.range(sequence..).next().map(|(k, v)| (*k, v.clone())))
+    }
+
+    fn chunk(&self, hash: &Digest) -> Result<Option<Vec<u8>>, JournalError> {
+        Ok(self.disk.lock().live.chunks.get(hash).cloned())
+    }
+
+    fn anchors(&self) -> Result<Anchors, JournalError> {
+        let disk = self.disk.lock();
+        Ok(Anchors { inner: disk.live.anchor, outer: disk.live.outer_anchor, damaged: 0 })
+    }
+
+    fn set_anchor(&self, anchor: Anchor, _sync: bool) -> Result<(), JournalError> {
+        let mut disk = self.disk.lock();
+        for image in [0, 1] {
+            let image = if image == 0 { &mut disk.live } else { &mut disk.durable };
+            image.anchor = Some(anchor);
+            image.outer_anchor = Some(anchor);
+        }
+        Ok(())
+    }
+
+    fn disk_bytes(&self) -> Result<u64, JournalError> {
+        let disk = self.disk.lock();
+        let frames: usize = disk.live.frames.values().map(Vec::len).sum();
+        let chunks: usize = disk.live.chunks.values().map(Vec::len).sum();
+        Ok((frames + chunks) as u64)
+    }
+}

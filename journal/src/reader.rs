@@ -1,0 +1,158 @@
+//! Readers: streams out of frames, at a cost that does not grow with the journal.
+//!
+//! Owns the way from a stream to its records: the index holds each stream's last position, every
+//! record holds the distance to the one before. Every frame that is read is verified; the last few
+//! are kept, since neighbours in a journal are usually asked for together.
+
+use crate::chain::Head;
+use crate::error::JournalError;
+use crate::frame::Frame;
+use crate::index::{StreamIndex, Tip};
+use crate::log::whole;
+use crate::medium::Medium;
+use crate::record::{self, Record, Stored, StreamId};
+use crate::store::StoreReader;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+/// Verified frames kept; at most 4 MiB.
+const FRAMES_KEPT: usize = 64;
+
+/// What the writer and its readers share.
+#[derive(Debug)]
+pub(crate) struct Shared<M: Medium> {
+    pub(crate) medium: M,
+    durable: RwLock<Durable>,
+    frames: Mutex<VecDeque<Arc<VerifiedFrame>>>,
+}
+
+#[derive(Debug)]
+struct Durable {
+    index: StreamIndex,
+    head: Head,
+}
+
+#[derive(Debug)]
+struct VerifiedFrame {
+    first_sequence: u64,
+    bytes: Vec<u8>,
+    /// Where each record starts.
+    offsets: Vec<u32>,
+}
+
+impl VerifiedFrame {
+    fn verify(bytes: Vec<u8>, sequence: u64) -> Result<Self, JournalError> {
+        let corrupt = JournalError::Corrupt { sequence };
+        let frame = Frame::parse(&bytes).map_err(|_| corrupt.clone())?;
+        let base = bytes.as_ptr() as usize;
+        let records = frame.records().map_err(|_| corrupt)?;
+        let first_sequence = frame.first_sequence;
+        let mut offsets = Vec::with_capacity(records.len());
+        let mut at = crate::frame::HEADER_BYTES;
+        for record in &records {
+            offsets.push(at as u32);
+            at = record.stored.as_ptr() as usize - base + record.stored.len();
+        }
+        Ok(Self { first_sequence, bytes, offsets })
+    }
+
+    fn record(&self, sequence: u64) -> Option<Stored<'_>> {
+        let place = usize::try_from(sequence.checked_sub(self.first_sequence)?).ok()?;
+        let offset = *self.offsets.get(place)? as usize;
+        record::read(self.bytes.get(offset..)?, sequence).map(|(record, _)| record)
+    }
+}
+
+impl<M: Medium> Shared<M> {
+    pub(crate) fn new(medium: M, index: StreamIndex, head: Head) -> Self {
+        Self {
+            medium,
+            durable: RwLock::new(Durable { index, head }),
+            frames: Mutex::new(VecDeque::with_capacity(FRAMES_KEPT)),
+        }
+    }
+
+    pub(crate) fn head(&self) -> Head {
+        self.durable.read().unwrap_or_else(PoisonError::into_inner).head
+    }
+
+    pub(crate) fn tip(&self, stream: StreamId) -> Tip {
+        self.durable.read().unwrap_or_else(PoisonError::into_inner).index.tip(stream)
+    }
+
+    /// Shows records that are durable now.
+    pub(crate) fn advance(&self, tips: HashMap<StreamId, Tip>, head: Head) {
+        let mut durable = self.durable.write().unwrap_or_else(PoisonError::into_inner);
+        for (stream, tip) in tips {
+            durable.index.set(stream, tip);
+        }
+        durable.head = head;
+    }
+
+    fn frame_of(&self, sequence: u64) -> Result<Arc<VerifiedFrame>, JournalError> {
+        let mut kept = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(frame) = kept.iter().find(|frame| frame.record(sequence).is_some()) {
+            return Ok(Arc::clone(frame));
+        }
+        let corrupt = JournalError::Corrupt { sequence };
+        let (_, bytes) = self.medium.frame_at_or_before(sequence)?.ok_or(corrupt.clone())?;
+        let frame = Arc::new(VerifiedFrame::verify(bytes, sequence)?);
+        if frame.record(sequence).is_none() {
+            return Err(corrupt);
+        }
+        if kept.len() == FRAMES_KEPT {
+            kept.pop_back();
+        }
+        kept.push_front(Arc::clone(&frame));
+        Ok(frame)
+    }
+}
+
+/// A reader of a log; cheap to clone.
+#[derive(Debug)]
+pub struct LogReader<M: Medium> {
+    shared: Arc<Shared<M>>,
+}
+
+impl<M: Medium> Clone for LogReader<M> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<M: Medium> LogReader<M> {
+    pub(crate) fn new(shared: Arc<Shared<M>>) -> Self {
+        Self { shared }
+    }
+}
+
+impl<M: Medium> StoreReader for LogReader<M> {
+    fn version(&self, stream: StreamId) -> u32 {
+        self.shared.tip(stream).version
+    }
+
+    fn read_stream(&self, stream: StreamId) -> Result<Vec<Record>, JournalError> {
+        let tip = self.shared.tip(stream);
+        let mut records = Vec::with_capacity(tip.version as usize);
+        let (mut sequence, mut version) = (tip.sequence, tip.version);
+        while version > 0 {
+            let frame = self.shared.frame_of(sequence)?;
+            let stored = frame.record(sequence).ok_or(JournalError::Corrupt { sequence })?;
+            if stored.stream != stream || stored.version != version {
+                return Err(JournalError::Corrupt { sequence });
+            }
+            records.push(whole(&self.shared.medium, &stored)?);
+            (sequence, version) = (stored.previous, version - 1);
+        }
+        records.reverse();
+        Ok(records)
+    }
+
+    fn head(&self) -> Head {
+        self.shared.head()
+    }
+
+    fn disk_bytes(&self) -> Result<u64, JournalError> {
+        self.shared.medium.disk_bytes()
+    }
+}

@@ -1,0 +1,85 @@
+//! What a journal offers to those above it.
+//!
+//! Owns the two traits and the shapes of an append. Must not know which store answers: sled, memory,
+//! or a database server that several machines share.
+
+use crate::chain::Head;
+use crate::error::JournalError;
+use crate::record::{Record, StreamId};
+
+/// New records for one stream, written only if the stream is where the writer believes it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Append {
+    /// The stream.
+    pub stream: StreamId,
+    /// The stream's last version as the writer knows it; 0 for a stream without records.
+    pub expected_version: u32,
+    /// One body for each new record, at least one, each at most [`crate::chunk::BODY_BYTES_MAX`].
+    pub bodies: Vec<Vec<u8>>,
+}
+
+/// Where an append went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placed {
+    /// Sequence number of its last record.
+    pub sequence: u64,
+    /// The stream's version after it.
+    pub version: u32,
+}
+
+/// Why one append of a commit was left out; the others are not touched by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AppendError {
+    /// The stream is at another version: somebody else wrote first.
+    #[error("stream_conflict: at version {actual}")]
+    Conflict {
+        /// The version it is at.
+        actual: u32,
+    },
+    /// A body over the limit, or no body at all.
+    #[error("record_too_large")]
+    Size,
+}
+
+/// The writing side. There is one per journal (J1).
+pub trait Store: Send {
+    /// Writes a group of appends and answers when all of them are durable (J5).
+    ///
+    /// The answers are in the order of `batch`. An append that is left out ([`AppendError`]) writes
+    /// nothing; the others go on.
+    ///
+    /// # Errors
+    /// After an error nothing is known: the group may or may not be there after a reopen. Every
+    /// later call answers [`JournalError::Poisoned`].
+    fn commit(
+        &mut self,
+        batch: &[Append],
+    ) -> Result<Vec<Result<Placed, AppendError>>, JournalError>;
+
+    /// Makes the anchor as new and as durable as the records; called before a store is let go.
+    ///
+    /// # Errors
+    /// As [`Self::commit`].
+    fn settle_anchor(&mut self) -> Result<(), JournalError>;
+}
+
+/// The reading side. Any number of threads may read while one writes; only durable records show.
+pub trait StoreReader: Send + Sync {
+    /// The stream's last version; 0 when it has no records.
+    fn version(&self, stream: StreamId) -> u32;
+
+    /// All records of one stream, oldest first. Costs its records, however large the journal is.
+    ///
+    /// # Errors
+    /// [`JournalError::Corrupt`] with the sequence number of the record that does not verify.
+    fn read_stream(&self, stream: StreamId) -> Result<Vec<Record>, JournalError>;
+
+    /// The head of what is durable.
+    fn head(&self) -> Head;
+
+    /// Bytes the journal takes on disk; 0 for a store without a disk.
+    ///
+    /// # Errors
+    /// When the disk does not answer.
+    fn disk_bytes(&self) -> Result<u64, JournalError>;
+}
