@@ -1,0 +1,64 @@
+//! What is always true of a record, with ids.
+//!
+//! Owns the sentences and the predicates; the audit, the tests and the simulation use these and no
+//! copies of their own.
+
+use crate::record::{Flow, State, Wait, rules::Counted};
+
+/// One sentence that is always true.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Invariant {
+    /// Its id.
+    pub id: &'static str,
+    /// The sentence.
+    pub sentence: &'static str,
+}
+
+/// Attempts and ceilings.
+pub const R1: Invariant =
+    Invariant { id: "R1", sentence: "a record never uses more than its ceiling" };
+/// Times.
+pub const R2: Invariant = Invariant {
+    id: "R2",
+    sentence: "a record's last time and due time are not before its creation",
+};
+/// Leases.
+pub const R3: Invariant =
+    Invariant { id: "R3", sentence: "a lease ends after it was granted, and its grant counted" };
+/// Waiting.
+pub const R4: Invariant =
+    Invariant { id: "R4", sentence: "a pending record was never tried, any other one was" };
+/// The end.
+pub const R5: Invariant = Invariant {
+    id: "R5",
+    sentence: "a record that is completed or failed has no lease and stays so",
+};
+
+/// All of them.
+pub const ALL: [Invariant; 5] = [R1, R2, R3, R4, R5];
+
+/// The first invariant that the state breaks. R5 holds by the shape of the states and by `evolve`,
+/// which knows no event that leaves them; a test tries every event on them.
+#[must_use]
+pub fn broken<F: Flow>(state: &State<F>) -> Option<Invariant> {
+    let record = state.record()?;
+    let used = match F::RULES.counted {
+        Counted::Leases => record.attempts,
+        Counted::Failures => record.failures,
+    };
+    if used > F::ceiling(&record.binding).get() {
+        return Some(R1);
+    }
+    if record.updated_at < record.created_at || record.next_at < record.created_at {
+        return Some(R2);
+    }
+    match state {
+        State::Leased { lease, .. } => {
+            (lease.expires_at <= record.updated_at || record.attempts == 0).then_some(R3)
+        }
+        State::Ready { wait, .. } => {
+            ((*wait == Wait::Pending) != (record.attempts == 0)).then_some(R4)
+        }
+        State::Vacant | State::Completed { .. } | State::Failed { .. } => None,
+    }
+}

@@ -1,0 +1,240 @@
+//! What a command leads to (contract 4, with D3 and D19).
+//!
+//! Owns every rule about attempts, leases, due times and ceilings. A decision is a function of
+//! (policy, state, command, now); an empty list of events means that it is so already.
+
+use super::event::{Ending, Loss};
+use super::rules::{Counted, Due, Late};
+use super::{Command, Event, Flow, Lease, Policy, Proof, Record, Settlement, State, Verdict};
+use crate::contract::text::{ErrorCode, Sha256, WorkerToken};
+use crate::contract::time::{Duration, Timestamp};
+
+/// A command that is turned down. Nothing is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The identity is taken by another binding.
+    #[error("idempotency_collision")]
+    IdempotencyCollision,
+    /// There is no such record.
+    #[error("claim_missing")]
+    ClaimMissing,
+    /// The lease is not, or no longer, the caller's.
+    #[error("claim_lost")]
+    ClaimLost,
+    /// The lease has ended.
+    #[error("lease_expired")]
+    LeaseExpired,
+    /// The settlement is earlier than the record's last time.
+    #[error("clock_regressed")]
+    ClockRegressed,
+    /// Not waiting, or not due yet: there is nothing to claim.
+    #[error("not_due")]
+    NotDue,
+    /// The lease is too short to end after it began, far out where a double has no finer steps.
+    #[error("lease_invalid")]
+    LeaseInvalid,
+    /// The record does not replay.
+    #[error("state_invalid")]
+    StateInvalid,
+}
+
+impl Refusal {
+    /// The code without its prefix.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::IdempotencyCollision => "idempotency_collision",
+            Self::ClaimMissing => "claim_missing",
+            Self::ClaimLost => "claim_lost",
+            Self::LeaseExpired => "lease_expired",
+            Self::ClockRegressed => "clock_regressed",
+            Self::NotDue => "not_due",
+            Self::LeaseInvalid => "lease_invalid",
+            Self::StateInvalid => "state_invalid",
+        }
+    }
+}
+
+/// Decides one command.
+///
+/// # Errors
+/// [`Refusal`]; then nothing may be written.
+pub fn decide<F: Flow>(
+    policy: &Policy,
+    state: &State<F>,
+    command: Command<F>,
+    now: Timestamp,
+) -> Result<Vec<Event<F>>, Refusal> {
+    match command {
+        Command::Register { binding, payload, settled } => match state.record() {
+            None => Ok(vec![Event::Registered { at: now, binding, payload, settled }]),
+            Some(record) if *record.binding == binding => Ok(Vec::new()),
+            Some(_) => Err(Refusal::IdempotencyCollision),
+        },
+        Command::Claim { owner, token_sha256, lease } => {
+            claim(state, owner, token_sha256, lease, now)
+        }
+        Command::Settle { proof, settlement } => {
+            let record = live::<F>(state, &proof, now)?;
+            Ok(vec![settle(policy, record, settlement, now)])
+        }
+        Command::Expire => match state {
+            State::Leased { record, lease } if lease.expired(now) => {
+                Ok(vec![lose(policy, record, Loss::Expired, now)])
+            }
+            State::Leased { .. }
+            | State::Vacant
+            | State::Ready { .. }
+            | State::Completed { .. }
+            | State::Failed { .. } => Ok(Vec::new()),
+        },
+        Command::Abandon => match state {
+            State::Leased { record, .. } if now < record.updated_at => Err(Refusal::ClockRegressed),
+            State::Leased { record, .. } => Ok(vec![lose(policy, record, Loss::Abandoned, now)]),
+            State::Vacant
+            | State::Ready { .. }
+            | State::Completed { .. }
+            | State::Failed { .. } => Ok(Vec::new()),
+        },
+    }
+}
+
+fn claim<F: Flow>(
+    state: &State<F>,
+    owner: WorkerToken,
+    token_sha256: Sha256,
+    lease: Duration,
+    now: Timestamp,
+) -> Result<Vec<Event<F>>, Refusal> {
+    let State::Ready { record, .. } = state else { return Err(Refusal::NotDue) };
+    if record.next_at > now {
+        return Err(Refusal::NotDue);
+    }
+    let expires_at = now.after(lease);
+    if expires_at <= now {
+        return Err(Refusal::LeaseInvalid);
+    }
+    let attempt = record.attempts.saturating_add(1);
+    Ok(vec![Event::Claimed { at: now, attempt, owner, token_sha256, expires_at }])
+}
+
+/// The record, if the proof is good: missing, lost, expired, clock, in this order (contract 4.9).
+fn live<'a, F: Flow>(
+    state: &'a State<F>,
+    proof: &Proof<F>,
+    now: Timestamp,
+) -> Result<&'a Record<F>, Refusal> {
+    let late = F::RULES.late;
+    let (record, lease) = match (state, late) {
+        (State::Leased { record, lease }, _) => (record, lease),
+        (State::Vacant, Late::Named) => return Err(Refusal::ClaimMissing),
+        (
+            State::Vacant | State::Ready { .. } | State::Completed { .. } | State::Failed { .. },
+            Late::Named | Late::Lost,
+        ) => return Err(Refusal::ClaimLost),
+    };
+    if !holds(record, lease, proof) {
+        return Err(Refusal::ClaimLost);
+    }
+    if lease.expired(now) {
+        return Err(match late {
+            Late::Named => Refusal::LeaseExpired,
+            Late::Lost => Refusal::ClaimLost,
+        });
+    }
+    if now < record.updated_at { Err(Refusal::ClockRegressed) } else { Ok(record) }
+}
+
+fn holds<F: Flow>(record: &Record<F>, lease: &Lease, proof: &Proof<F>) -> bool {
+    lease.held_with(&proof.token_sha256)
+        && lease.owner == proof.owner
+        && lease.expires_at == proof.expires_at
+        && record.attempts == proof.attempt
+        && record.binding == proof.binding
+}
+
+fn settle<F: Flow>(
+    policy: &Policy,
+    record: &Record<F>,
+    settlement: Settlement<F>,
+    now: Timestamp,
+) -> Event<F> {
+    match settlement {
+        Settlement::Report(report) => match F::judge(&record.binding, &record.progress, report) {
+            Verdict::Complete(outcome) => {
+                let next_at = due(F::RULES.complete_due, policy, record, 0, now);
+                Event::Completed { at: now, next_at, outcome }
+            }
+            Verdict::Watch(progress) => {
+                let next_at = now.after(policy.poll_interval());
+                if progress == record.progress {
+                    Event::Unchanged { at: now, next_at }
+                } else {
+                    Event::Watched { at: now, next_at, progress }
+                }
+            }
+            Verdict::Fail { code, progress } => {
+                let progress = Some(progress);
+                Event::Failed { at: now, next_at: now, failures: 0, code, progress }
+            }
+        },
+        Settlement::Retry { code, retry_after } => {
+            let (failures, spent) = spent(record);
+            if spent >= F::ceiling(&record.binding).get() {
+                Event::Failed { at: now, next_at: now, failures, code, progress: None }
+            } else {
+                let next_at = now.after(policy.delay(spent, retry_after));
+                Event::Retried { at: now, next_at, failures, code }
+            }
+        }
+        Settlement::Fail { code } => {
+            let (failures, _) = spent(record);
+            Event::Failed { at: now, next_at: now, failures, code, progress: None }
+        }
+    }
+}
+
+/// After one more failure: the failures in a row, and how much of the ceiling is used.
+fn spent<F: Flow>(record: &Record<F>) -> (u32, u32) {
+    match F::RULES.counted {
+        Counted::Leases => (record.failures, record.attempts),
+        Counted::Failures => {
+            let failures = record.failures.saturating_add(1);
+            (failures, failures)
+        }
+    }
+}
+
+/// A lease that ended without a settlement. One that ran out costs what the flow says; one whose
+/// engine is gone costs no more than the lease already did, and the record is due at once.
+fn lose<F: Flow>(policy: &Policy, record: &Record<F>, loss: Loss, now: Timestamp) -> Event<F> {
+    let rules = F::RULES;
+    let (failures, spent) = match (loss, rules.counted) {
+        (Loss::Expired, Counted::Leases | Counted::Failures)
+        | (Loss::Abandoned, Counted::Leases) => spent(record),
+        (Loss::Abandoned, Counted::Failures) => (record.failures, record.failures),
+    };
+    let used_up = spent >= F::ceiling(&record.binding).get();
+    let (ending, rule) = match (used_up, loss) {
+        (true, _) => (Ending::Final, rules.expiry_final_due),
+        (false, Loss::Expired) => (Ending::Retry, rules.expiry_due),
+        (false, Loss::Abandoned) => (Ending::Retry, Due::Now),
+    };
+    let next_at = due(rule, policy, record, failures, now);
+    let code = ErrorCode::known(rules.expiry_code);
+    Event::LeaseLost { at: now, next_at, failures, code, loss, ending }
+}
+
+fn due<F: Flow>(
+    rule: Due,
+    policy: &Policy,
+    record: &Record<F>,
+    failures: u32,
+    now: Timestamp,
+) -> Timestamp {
+    match rule {
+        Due::Now => now,
+        Due::BackOff => now.after(policy.back_off(failures)),
+        Due::Unchanged => record.next_at,
+    }
+}

@@ -1,0 +1,168 @@
+//! What happened to a record. Events are kept for good; see `codec` for their bytes.
+//!
+//! Every number a later state needs is in the event, so that replaying needs no configuration and no
+//! clock. The order of the variants and of their fields is part of the format.
+
+use super::Flow;
+use crate::contract::text::{ErrorCode, Sha256, WorkerToken};
+use crate::contract::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// How a lost lease left the record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ending {
+    /// It is tried again.
+    Retry,
+    /// Its ceiling is reached.
+    Final,
+}
+
+/// Why a lease was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Loss {
+    /// It ran out.
+    Expired,
+    /// The engine that granted it is gone; the journal's lock proves it.
+    Abandoned,
+}
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(bound = "")]
+pub enum Event<F: Flow> {
+    /// The record exists from now on.
+    Registered {
+        /// When.
+        at: Timestamp,
+        /// What is fixed for good.
+        binding: F::Binding,
+        /// What is kept with it.
+        payload: F::Payload,
+        /// Set when it is complete from the start.
+        settled: Option<F::Outcome>,
+    },
+    /// A worker got a lease.
+    Claimed {
+        /// When.
+        at: Timestamp,
+        /// Which attempt this is, from 1.
+        attempt: u32,
+        /// Who holds the lease.
+        owner: WorkerToken,
+        /// Hash of its token.
+        token_sha256: Sha256,
+        /// When it ends.
+        expires_at: Timestamp,
+    },
+    /// The record is done.
+    Completed {
+        /// When.
+        at: Timestamp,
+        /// Its due time from now on.
+        next_at: Timestamp,
+        /// What came of it.
+        outcome: F::Outcome,
+    },
+    /// A good answer that is not final and tells something new.
+    Watched {
+        /// When.
+        at: Timestamp,
+        /// When to ask again.
+        next_at: Timestamp,
+        /// What was learned.
+        progress: F::Progress,
+    },
+    /// A good answer that is not final and says the same as before.
+    Unchanged {
+        /// When.
+        at: Timestamp,
+        /// When to ask again.
+        next_at: Timestamp,
+    },
+    /// The attempt failed and is going to be repeated.
+    Retried {
+        /// When.
+        at: Timestamp,
+        /// When to try again.
+        next_at: Timestamp,
+        /// Failures since the last good answer, this one included where the flow counts it.
+        failures: u32,
+        /// The error.
+        code: ErrorCode,
+    },
+    /// The attempt failed for good.
+    Failed {
+        /// When.
+        at: Timestamp,
+        /// Its due time from now on.
+        next_at: Timestamp,
+        /// Failures since the last good answer.
+        failures: u32,
+        /// The error.
+        code: ErrorCode,
+        /// What was learned, where the failure is the other side's.
+        progress: Option<F::Progress>,
+    },
+    /// The lease ended without a settlement.
+    LeaseLost {
+        /// When that was noticed.
+        at: Timestamp,
+        /// Its due time from now on.
+        next_at: Timestamp,
+        /// Failures since the last good answer.
+        failures: u32,
+        /// The error it leaves.
+        code: ErrorCode,
+        /// Why.
+        loss: Loss,
+        /// What follows.
+        ending: Ending,
+    },
+}
+
+impl<F: Flow> Event<F> {
+    /// Its name, as `show` prints it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Registered { .. } => "registered",
+            Self::Claimed { .. } => "claimed",
+            Self::Completed { .. } => "completed",
+            Self::Watched { .. } => "watched",
+            Self::Unchanged { .. } => "unchanged",
+            Self::Retried { .. } => "retried",
+            Self::Failed { .. } => "failed",
+            Self::LeaseLost { .. } => "lease_lost",
+        }
+    }
+
+    /// When it happened.
+    #[must_use]
+    pub fn at(&self) -> Timestamp {
+        match self {
+            Self::Registered { at, .. }
+            | Self::Claimed { at, .. }
+            | Self::Completed { at, .. }
+            | Self::Watched { at, .. }
+            | Self::Unchanged { at, .. }
+            | Self::Retried { at, .. }
+            | Self::Failed { at, .. }
+            | Self::LeaseLost { at, .. } => *at,
+        }
+    }
+
+    /// The error it records, if it does.
+    #[must_use]
+    pub fn code(&self) -> Option<&ErrorCode> {
+        match self {
+            Self::Retried { code, .. }
+            | Self::Failed { code, .. }
+            | Self::LeaseLost { code, .. } => Some(code),
+            Self::Registered { .. }
+            | Self::Claimed { .. }
+            | Self::Completed { .. }
+            | Self::Watched { .. }
+            | Self::Unchanged { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What an event makes of a state. Total: everything unlisted is illegal, nothing panics.
+
+use super::event::Ending;
+use super::{Event, Flow, Lease, Record, State, Wait};
+use crate::contract::time::Timestamp;
+use std::sync::Arc;
+
+/// An event that cannot have happened in this state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("replay_invalid")]
+pub struct IllegalEvent;
+
+/// Applies one event.
+///
+/// # Errors
+/// [`IllegalEvent`]; the state is gone then, and the record with it.
+pub fn evolve<F: Flow>(state: State<F>, event: &Event<F>) -> Result<State<F>, IllegalEvent> {
+    match (state, event) {
+        (State::Vacant, Event::Registered { at, binding, payload, settled }) => {
+            if !F::belongs(binding, payload) {
+                return Err(IllegalEvent);
+            }
+            let record = Record {
+                binding: Arc::new(binding.clone()),
+                created_at: *at,
+                updated_at: *at,
+                next_at: *at,
+                attempts: 0,
+                failures: 0,
+                progress: F::Progress::default(),
+            };
+            Ok(match settled {
+                None => State::Ready { record, wait: Wait::Pending },
+                Some(outcome) => State::Completed { record, outcome: outcome.clone() },
+            })
+        }
+        (
+            State::Ready { mut record, .. },
+            Event::Claimed { at, attempt, owner, token_sha256, expires_at },
+        ) => {
+            let next = record.attempts.checked_add(1);
+            if next != Some(*attempt) || expires_at <= at || *at < record.next_at {
+                return Err(IllegalEvent);
+            }
+            record.attempts = *attempt;
+            record.updated_at = *at;
+            let (owner, token_sha256) = (owner.clone(), *token_sha256);
+            Ok(State::Leased {
+                record,
+                lease: Lease { owner, token_sha256, expires_at: *expires_at },
+            })
+        }
+        (State::Leased { record, .. }, event) => end_lease(record, event),
+        (
+            State::Vacant | State::Ready { .. } | State::Completed { .. } | State::Failed { .. },
+            _,
+        ) => Err(IllegalEvent),
+    }
+}
+
+fn end_lease<F: Flow>(record: Record<F>, event: &Event<F>) -> Result<State<F>, IllegalEvent> {
+    let moved = |at: Timestamp, next_at: Timestamp, failures: u32| {
+        if at < record.updated_at || next_at < record.created_at {
+            return Err(IllegalEvent);
+        }
+        Ok(Record { updated_at: at, next_at, failures, ..record.clone() })
+    };
+    match event {
+        Event::Completed { at, next_at, outcome } => {
+            Ok(State::Completed { record: moved(*at, *next_at, 0)?, outcome: outcome.clone() })
+        }
+        Event::Watched { at, next_at, progress } => {
+            let record = Record { progress: progress.clone(), ..moved(*at, *next_at, 0)? };
+            Ok(State::Ready { record, wait: Wait::Watching })
+        }
+        Event::Unchanged { at, next_at } => {
+            Ok(State::Ready { record: moved(*at, *next_at, 0)?, wait: Wait::Watching })
+        }
+        Event::Retried { at, next_at, failures, code } => {
+            let record = moved(*at, *next_at, *failures)?;
+            Ok(State::Ready { record, wait: Wait::Retry(code.clone()) })
+        }
+        Event::Failed { at, next_at, failures, code, progress } => {
+            let mut record = moved(*at, *next_at, *failures)?;
+            if let Some(progress) = progress {
+                record.progress = progress.clone();
+            }
+            Ok(State::Failed { record, code: code.clone() })
+        }
+        Event::LeaseLost { at, next_at, failures, code, ending, .. } => {
+            let record = moved(*at, *next_at, *failures)?;
+            Ok(match ending {
+                Ending::Retry => State::Ready { record, wait: Wait::Retry(code.clone()) },
+                Ending::Final => State::Failed { record, code: code.clone() },
+            })
+        }
+        Event::Registered { .. } | Event::Claimed { .. } => Err(IllegalEvent),
+    }
+}

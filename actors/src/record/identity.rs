@@ -1,0 +1,77 @@
+//! Who a record is, and which stream that makes.
+
+use super::FlowTag;
+use leasehold_journal::StreamId;
+use sha2::{Digest as _, Sha256};
+use std::fmt;
+use std::sync::Arc;
+
+/// A record's identity within its flow: an event id, or an operation and a request id.
+///
+/// Compared by bytes: no normalisation, no case folding.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Identity(Arc<str>);
+
+impl Identity {
+    /// The identity with this text; made of tokens by the flows.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+const STREAM_TAG: &[u8] = b"leasehold.stream.v1\0";
+
+/// The stream of a record: the flow's number, then the first 15 bytes of the SHA-256 of the flow and
+/// the identity. A damaged record can so still be told to a flow.
+#[must_use]
+pub fn stream_of(flow: FlowTag, identity: &str) -> StreamId {
+    let digest: [u8; 32] = Sha256::new()
+        .chain_update(STREAM_TAG)
+        .chain_update([flow as u8])
+        .chain_update(identity.as_bytes())
+        .finalize()
+        .into();
+    let mut id = [0; 16];
+    id[0] = flow as u8;
+    id[1..].copy_from_slice(&digest[..15]);
+    StreamId(id)
+}
+
+/// The flow of a stream; `None` for one that is not ours.
+#[must_use]
+pub fn flow_of(stream: StreamId) -> Option<FlowTag> {
+    FlowTag::from_number(stream.0[0])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_id_in_two_flows_is_two_streams() {
+        let dispatch = stream_of(FlowTag::Dispatch, "event-1");
+        assert_ne!(dispatch, stream_of(FlowTag::Lifecycle, "event-1"));
+        assert_ne!(dispatch, stream_of(FlowTag::Dispatch, "event-2"));
+        assert_eq!(flow_of(dispatch), Some(FlowTag::Dispatch));
+        assert_eq!(flow_of(StreamId([99; 16])), None);
+    }
+}

@@ -1,0 +1,168 @@
+//! The states of a record. Each carries exactly the data that exists in it.
+
+use super::{Flow, Lease};
+use crate::contract::text::ErrorCode;
+use crate::contract::time::Timestamp;
+use std::sync::Arc;
+
+/// What every registered record carries.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record<F: Flow> {
+    /// What the registration fixed.
+    pub binding: Arc<F::Binding>,
+    /// When it was registered.
+    pub created_at: Timestamp,
+    /// When something last happened to it.
+    pub updated_at: Timestamp,
+    /// When it is, or was, due.
+    pub next_at: Timestamp,
+    /// Leases taken so far.
+    pub attempts: u32,
+    /// Failures since the last good answer.
+    pub failures: u32,
+    /// What is remembered from the attempts.
+    pub progress: F::Progress,
+}
+
+/// Why a record is waiting.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wait {
+    /// Nothing was tried yet.
+    Pending,
+    /// The last answer was good and not final.
+    Watching,
+    /// The last attempt failed.
+    Retry(ErrorCode),
+}
+
+/// One record.
+#[derive(Debug, Clone, PartialEq)]
+pub enum State<F: Flow> {
+    /// Not registered.
+    Vacant,
+    /// Waiting for its next attempt.
+    Ready {
+        /// The record.
+        record: Record<F>,
+        /// Why it is waiting.
+        wait: Wait,
+    },
+    /// One worker is at it.
+    Leased {
+        /// The record.
+        record: Record<F>,
+        /// The worker's lease.
+        lease: Lease,
+    },
+    /// Done.
+    Completed {
+        /// The record.
+        record: Record<F>,
+        /// What came of it.
+        outcome: F::Outcome,
+    },
+    /// Given up.
+    Failed {
+        /// The record.
+        record: Record<F>,
+        /// The last error.
+        code: ErrorCode,
+    },
+}
+
+/// The name of a state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum StateKind {
+    /// Waiting, nothing tried yet.
+    Pending,
+    /// Leased.
+    Leased,
+    /// Waiting for the next poll.
+    Watching,
+    /// Waiting after a failure.
+    RetryWait,
+    /// Done.
+    Completed,
+    /// Given up.
+    Failed,
+    /// Its records do not replay; it is left alone and the others go on.
+    Quarantined,
+}
+
+impl StateKind {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Pending,
+        Self::Leased,
+        Self::Watching,
+        Self::RetryWait,
+        Self::Completed,
+        Self::Failed,
+        Self::Quarantined,
+    ];
+
+    /// Its name; `completed` is what the flow calls a completed record.
+    #[must_use]
+    pub fn name(self, completed: &'static str) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Leased => "leased",
+            Self::Watching => "watching",
+            Self::RetryWait => "retry_wait",
+            Self::Completed => completed,
+            Self::Failed => "failed",
+            Self::Quarantined => "quarantined",
+        }
+    }
+}
+
+impl<F: Flow> State<F> {
+    /// The record, if there is one.
+    #[must_use]
+    pub fn record(&self) -> Option<&Record<F>> {
+        match self {
+            Self::Vacant => None,
+            Self::Ready { record, .. }
+            | Self::Leased { record, .. }
+            | Self::Completed { record, .. }
+            | Self::Failed { record, .. } => Some(record),
+        }
+    }
+
+    /// The state's name, if there is a record.
+    #[must_use]
+    pub fn kind(&self) -> Option<StateKind> {
+        Some(match self {
+            Self::Vacant => return None,
+            Self::Ready { wait: Wait::Pending, .. } => StateKind::Pending,
+            Self::Ready { wait: Wait::Watching, .. } => StateKind::Watching,
+            Self::Ready { wait: Wait::Retry(_), .. } => StateKind::RetryWait,
+            Self::Leased { .. } => StateKind::Leased,
+            Self::Completed { .. } => StateKind::Completed,
+            Self::Failed { .. } => StateKind::Failed,
+        })
+    }
+
+    /// The lease, if one is held.
+    #[must_use]
+    pub fn lease(&self) -> Option<&Lease> {
+        match self {
+            Self::Leased { lease, .. } => Some(lease),
+            Self::Vacant | Self::Ready { .. } | Self::Completed { .. } | Self::Failed { .. } => {
+                None
+            }
+        }
+    }
+
+    /// The last error: present exactly in retry_wait and failed.
+    #[must_use]
+    pub fn error(&self) -> Option<&ErrorCode> {
+        match self {
+            Self::Ready { wait: Wait::Retry(code), .. } | Self::Failed { code, .. } => Some(code),
+            Self::Ready { wait: Wait::Pending | Wait::Watching, .. }
+            | Self::Vacant
+            | Self::Leased { .. }
+            | Self::Completed { .. } => None,
+        }
+    }
+}

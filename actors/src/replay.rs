@@ -1,0 +1,113 @@
+//! States from records: the same `evolve` that runs live.
+//!
+//! Owns the fold over a journal. Pure; used when a journal is opened, by the audit, by every reading
+//! command and by tests, so that there is one way to a state.
+
+use crate::codec::{self, DecodeError};
+use crate::record::{Event, Flow, IllegalEvent, State, evolve};
+use leasehold_journal::StreamId;
+use std::collections::HashMap;
+
+/// Why a record does not replay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ReplayError {
+    /// Its body is no event.
+    #[error("record_invalid")]
+    Decode(DecodeError),
+    /// Its event cannot have happened.
+    #[error("replay_invalid")]
+    Illegal,
+    /// Its body is gone or damaged.
+    #[error("record_damaged")]
+    Body,
+    /// An earlier record of its stream did not replay.
+    #[error("record_quarantined")]
+    Quarantined,
+}
+
+impl From<IllegalEvent> for ReplayError {
+    fn from(_: IllegalEvent) -> Self {
+        Self::Illegal
+    }
+}
+
+/// One record as far as it replays.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Replayed<F: Flow> {
+    /// Its state.
+    Sound(State<F>),
+    /// It does not replay; it is quarantined and the others go on (D8).
+    Quarantined,
+}
+
+/// All records of one flow.
+#[derive(Debug)]
+pub struct Replay<F: Flow> {
+    records: HashMap<StreamId, Replayed<F>>,
+}
+
+impl<F: Flow> Default for Replay<F> {
+    fn default() -> Self {
+        Self { records: HashMap::new() }
+    }
+}
+
+impl<F: Flow> Replay<F> {
+    /// Applies one record. `body` is `None` when it cannot be read.
+    ///
+    /// # Errors
+    /// [`ReplayError`]; the stream is quarantined then. A body of a newer version is the caller's to
+    /// refuse: nothing may be written over what is not understood.
+    pub fn apply(
+        &mut self,
+        stream: StreamId,
+        body: Option<&[u8]>,
+    ) -> Result<Event<F>, ReplayError> {
+        let place = self.records.entry(stream).or_insert(Replayed::Sound(State::Vacant));
+        let Replayed::Sound(state) = std::mem::replace(place, Replayed::Quarantined) else {
+            return Err(ReplayError::Quarantined);
+        };
+        let body = body.ok_or(ReplayError::Body)?;
+        let event = codec::decode::<F>(body).map_err(ReplayError::Decode)?;
+        *place = Replayed::Sound(evolve(state, &event)?);
+        Ok(event)
+    }
+
+    /// The record of a stream.
+    #[must_use]
+    pub fn get(&self, stream: StreamId) -> Option<&Replayed<F>> {
+        self.records.get(&stream)
+    }
+
+    /// All records, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (StreamId, &Replayed<F>)> {
+        self.records.iter().map(|(stream, record)| (*stream, record))
+    }
+
+    /// How many records there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+}
+
+/// The state of one stream from its bodies, oldest first.
+///
+/// # Errors
+/// [`ReplayError`] of the first body that does not replay.
+pub fn state_of<F: Flow>(
+    bodies: impl IntoIterator<Item = Vec<u8>>,
+) -> Result<State<F>, ReplayError> {
+    let mut state = State::Vacant;
+    for body in bodies {
+        let event = codec::decode::<F>(&body).map_err(ReplayError::Decode)?;
+        state = evolve(state, &event)?;
+    }
+    Ok(state)
+}

@@ -1,0 +1,269 @@
+//! One actor per active record.
+//!
+//! Owns the record's state while it is active, and the order: decide, append, wait until durable,
+//! evolve, reply. While it waits its mailbox rests, so no command is decided on a state that is not
+//! known to be durable. Holds no rule.
+
+use super::message::{Act, Ask, Claim, Failure, Finish, Finished, Grant, Mark, answer};
+use super::port::{Granted, Recorded};
+use super::scribe::{Scribe, ScribeError};
+use super::supervisor::Supervisor;
+use crate::codec;
+use crate::flows::Answers;
+use crate::record::{
+    Command, Event, Flow, Identity, IllegalEvent, Lease, Policy, Refusal, State, decide, evolve,
+};
+use crate::replay;
+use actix::fut::wrap_future;
+use actix::{Actor, ActorFutureExt as _, Addr, AsyncContext as _, Context, Handler};
+use leasehold_journal::chunk::INLINE_BYTES_MAX;
+use leasehold_journal::{Append, AppendError, JournalError, Placed, StoreReader, StreamId};
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+/// Requests that may wait for one record.
+const MAILBOX: usize = 256;
+
+/// What every entity of a flow shares.
+pub(crate) struct Surroundings {
+    pub(crate) scribe: Scribe,
+    pub(crate) reader: Arc<dyn StoreReader>,
+    pub(crate) policy: Policy,
+}
+
+/// One record, active.
+pub(crate) struct Entity<F: Answers> {
+    identity: Identity,
+    stream: StreamId,
+    version: u32,
+    state: State<F>,
+    /// Kept while it is small and needed again.
+    payload: Option<F::Payload>,
+    surroundings: Rc<Surroundings>,
+    supervisor: Addr<Supervisor<F>>,
+}
+
+impl<F: Answers> Entity<F> {
+    /// Reads the record from the journal.
+    ///
+    /// # Errors
+    /// [`Failure::Refused`] with [`Refusal::StateInvalid`] for a record that does not replay,
+    /// [`Failure::Journal`] when the disk does not answer.
+    pub(crate) fn load(
+        identity: Identity,
+        stream: StreamId,
+        surroundings: Rc<Surroundings>,
+        supervisor: Addr<Supervisor<F>>,
+    ) -> Result<Self, Failure> {
+        let records = match surroundings.reader.read_stream(stream) {
+            Ok(records) => records,
+            Err(JournalError::Corrupt { .. }) => {
+                return Err(Failure::Refused(Refusal::StateInvalid));
+            }
+            Err(error) => return Err(Failure::Journal(error)),
+        };
+        let version = records.last().map_or(0, |record| record.version);
+        let payload = records.first().and_then(|record| payload_of::<F>(&record.body));
+        let state = replay::state_of(records.into_iter().map(|record| record.body))
+            .map_err(|_| Failure::Refused(Refusal::StateInvalid))?;
+        Ok(Self { identity, stream, version, state, payload, surroundings, supervisor })
+    }
+
+    fn recorded(&self, changed: bool) -> Recorded<F> {
+        Recorded { state: self.state.clone(), changed }
+    }
+
+    fn finish(&self, finished: Finished<F>) {
+        let finish = Finish { identity: self.identity.clone(), finished };
+        if self.supervisor.try_send(finish).is_err() {
+            // Its mailbox holds more than can be under way, so it is gone and its flow with it.
+            tracing::error!(code = "engine_stopped", "a supervisor is gone");
+        }
+    }
+
+    /// The next state, and the append that makes it durable.
+    fn plan(&mut self, events: &[Event<F>]) -> Result<(State<F>, Append), Failure> {
+        let next = events
+            .iter()
+            .try_fold(self.state.clone(), evolve)
+            .map_err(|IllegalEvent| Failure::Refused(Refusal::StateInvalid))?;
+        let bodies = events
+            .iter()
+            .map(codec::encode)
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(Failure::Journal)?;
+        if let [Event::Registered { payload, .. }] = events {
+            let small = bodies.iter().all(|body| body.len() <= INLINE_BYTES_MAX);
+            self.payload = small.then(|| payload.clone());
+        }
+        Ok((next, Append { stream: self.stream, expected_version: self.version, bodies }))
+    }
+
+    /// Takes over what is durable now and answers the marks before and after.
+    fn advance(&mut self, placed: Placed, next: State<F>) -> (Mark<F>, Mark<F>) {
+        let before = Mark::of(&self.state);
+        self.version = placed.version;
+        self.state = next;
+        if matches!(self.state, State::Completed { .. } | State::Failed { .. }) {
+            self.payload = None;
+        }
+        (before, Mark::of(&self.state))
+    }
+
+    /// The payload, read again when it is not kept; `None` when it is gone or damaged.
+    fn payload(&mut self) -> Result<Option<F::Payload>, Failure> {
+        if let Some(payload) = &self.payload {
+            return Ok(Some(payload.clone()));
+        }
+        match self.surroundings.reader.read_stream(self.stream) {
+            Ok(records) => Ok(records.first().and_then(|record| payload_of::<F>(&record.body))),
+            Err(JournalError::Corrupt { .. }) => Ok(None),
+            Err(error) => Err(Failure::Journal(error)),
+        }
+    }
+}
+
+fn payload_of<F: Flow>(body: &[u8]) -> Option<F::Payload> {
+    match codec::decode::<F>(body).ok()? {
+        Event::Registered { payload, .. } => Some(payload),
+        Event::Claimed { .. }
+        | Event::Completed { .. }
+        | Event::Watched { .. }
+        | Event::Unchanged { .. }
+        | Event::Retried { .. }
+        | Event::Failed { .. }
+        | Event::LeaseLost { .. } => None,
+    }
+}
+
+/// What an append came to, as the caller sees it.
+fn settled(
+    result: Result<Result<Placed, ScribeError>, oneshot::error::RecvError>,
+) -> Result<Placed, Failure> {
+    match result {
+        Ok(Ok(placed)) => Ok(placed),
+        // Another entity of the same record wrote first (after a restart); this one is stale.
+        Ok(Err(ScribeError::Append(AppendError::Conflict { .. }))) => Err(Failure::Busy),
+        Ok(Err(ScribeError::Append(AppendError::Size))) => {
+            Err(Failure::Journal(JournalError::TooLarge))
+        }
+        Ok(Err(ScribeError::Journal(error))) => Err(Failure::Journal(error)),
+        Err(_) => Err(Failure::Stopped),
+    }
+}
+
+impl<F: Answers> Actor for Entity<F> {
+    type Context = Context<Self>;
+
+    fn started(&mut self, context: &mut Self::Context) {
+        context.set_mailbox_capacity(MAILBOX);
+    }
+}
+
+impl<F: Answers> Handler<Act<F>> for Entity<F> {
+    type Result = ();
+
+    fn handle(&mut self, act: Act<F>, context: &mut Self::Context) {
+        let Act { ask, now, reply, .. } = act;
+        let planned =
+            match ask {
+                Ask::Read => Ok(None),
+                Ask::Do(command) => decide(&self.surroundings.policy, &self.state, command, now)
+                    .map_err(Failure::Refused)
+                    .and_then(|events| {
+                        if events.is_empty() { Ok(None) } else { self.plan(&events).map(Some) }
+                    }),
+            };
+        let (next, append) = match planned {
+            Ok(Some(planned)) => planned,
+            Ok(None) => {
+                self.finish(Finished::Unchanged);
+                return answer(reply, Ok(self.recorded(false)));
+            }
+            Err(failure) => {
+                self.finish(Finished::Unchanged);
+                return answer(reply, Err(failure));
+            }
+        };
+        let durable = self.surroundings.scribe.append(append);
+        context.wait(wrap_future(durable).map(move |result, entity: &mut Self, _| {
+            match settled(result) {
+                Ok(placed) => {
+                    let (before, after) = entity.advance(placed, next);
+                    entity.finish(Finished::Moved { before, after });
+                    answer(reply, Ok(entity.recorded(true)));
+                }
+                Err(failure) => {
+                    entity.finish(Finished::Unknown);
+                    answer(reply, Err(failure));
+                }
+            }
+        }));
+    }
+}
+
+impl<F: Answers> Handler<Grant<F>> for Entity<F> {
+    type Result = ();
+
+    fn handle(&mut self, grant: Grant<F>, context: &mut Self::Context) {
+        let Grant { claim, class } = grant;
+        let payload = match self.payload() {
+            Ok(Some(payload)) => payload,
+            Ok(None) => return self.finish(Finished::Damaged { class, again: claim }),
+            Err(failure) => return self.not_claimed(claim, failure),
+        };
+        let token_sha256 = claim.token.sha256();
+        let command =
+            Command::Claim { owner: claim.owner.clone(), token_sha256, lease: claim.lease };
+        let planned = decide(&self.surroundings.policy, &self.state, command, claim.now)
+            .map_err(Failure::Refused)
+            .and_then(|events| self.plan(&events));
+        let (next, append) = match planned {
+            Ok(planned) => planned,
+            Err(failure) => return self.not_claimed(claim, failure),
+        };
+        let durable = self.surroundings.scribe.append(append);
+        context.wait(wrap_future(durable).map(move |result, entity: &mut Self, _| {
+            match settled(result) {
+                Ok(placed) => {
+                    let (before, after) = entity.advance(placed, next);
+                    entity.finish(Finished::Moved { before, after });
+                    let granted = entity.granted(payload, &claim);
+                    answer(claim.reply, granted.map(Some));
+                }
+                Err(failure) => {
+                    entity.finish(Finished::Unknown);
+                    answer(claim.reply, Err(failure));
+                }
+            }
+        }));
+    }
+}
+
+impl<F: Answers> Entity<F> {
+    fn not_claimed(&self, claim: Claim<F>, failure: Failure) {
+        let now = Mark::of(&self.state);
+        if failure == Failure::Refused(Refusal::NotDue) && claim.misses < u8::MAX {
+            let again = Some(Claim { misses: claim.misses + 1, ..claim });
+            return self.finish(Finished::NotClaimed { now, again });
+        }
+        self.finish(Finished::NotClaimed { now, again: None });
+        answer(claim.reply, Err(failure));
+    }
+
+    fn granted(&self, payload: F::Payload, claim: &Claim<F>) -> Result<Granted<F>, Failure> {
+        let (Some(record), Some(lease)) = (self.state.record(), self.state.lease()) else {
+            return Err(Failure::Refused(Refusal::StateInvalid));
+        };
+        let Lease { owner, token_sha256: _, expires_at } = lease.clone();
+        Ok(Granted {
+            identity: self.identity.clone(),
+            record: record.clone(),
+            payload,
+            token: claim.token.clone(),
+            owner,
+            expires_at,
+        })
+    }
+}

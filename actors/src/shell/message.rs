@@ -1,0 +1,148 @@
+//! What the actors say to each other.
+
+use crate::agenda::Slot;
+use crate::contract::text::WorkerToken;
+use crate::contract::time::{Duration, Timestamp};
+use crate::health::{Class, class};
+use crate::record::{Command, Flow, Identity, LeaseToken, Refusal, State};
+use crate::shell::port::{Granted, Recorded};
+use actix::Message;
+use leasehold_journal::JournalError;
+use tokio::sync::oneshot;
+
+/// Why a request was not carried out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Failure {
+    /// Turned down; nothing was written.
+    #[error("{0}")]
+    Refused(Refusal),
+    /// The journal failed. Whether it was written is known only after a reopen (D7).
+    #[error("{0}")]
+    Journal(JournalError),
+    /// Too much at once, or another writer was faster: nothing was written, try again.
+    #[error("engine_busy")]
+    Busy,
+    /// The engine is closed, or one of its actors is gone.
+    #[error("engine_stopped")]
+    Stopped,
+}
+
+/// The answer to a request.
+pub(crate) type Answer<T> = oneshot::Sender<Result<T, Failure>>;
+
+/// What is asked of one record.
+pub(crate) enum Ask<F: Flow> {
+    /// Its state.
+    Read,
+    /// A command.
+    Do(Command<F>),
+}
+
+/// A request to one record, by way of the supervisor.
+pub(crate) struct Act<F: Flow> {
+    pub(crate) identity: Identity,
+    pub(crate) ask: Ask<F>,
+    pub(crate) now: Timestamp,
+    pub(crate) reply: Answer<Recorded<F>>,
+}
+
+/// A request for the next due record.
+pub(crate) struct Claim<F: Flow> {
+    pub(crate) owner: WorkerToken,
+    pub(crate) token: LeaseToken,
+    pub(crate) lease: Duration,
+    pub(crate) now: Timestamp,
+    pub(crate) reply: Answer<Option<Granted<F>>>,
+    /// How often a record that was picked turned out not to be due.
+    pub(crate) misses: u8,
+}
+
+/// A claim on its way to the record that was picked.
+pub(crate) struct Grant<F: Flow> {
+    pub(crate) claim: Claim<F>,
+    /// What health counts the record as.
+    pub(crate) class: Class<F::Facet>,
+}
+
+/// What the supervisor needs to know of a state.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mark<F: Flow> {
+    pub(crate) slot: Slot<Class<F::Facet>>,
+    pub(crate) class: Option<Class<F::Facet>>,
+}
+
+impl<F: Flow> Mark<F> {
+    pub(crate) fn of(state: &State<F>) -> Self {
+        let class = class(state);
+        Self { slot: Slot::of(state, class), class }
+    }
+}
+
+/// What came of one request; an entity sends exactly one for each that it was given.
+pub(crate) enum Finished<F: Flow> {
+    /// Nothing changed.
+    Unchanged,
+    /// The record moved, durably.
+    Moved { before: Mark<F>, after: Mark<F> },
+    /// A record that was picked was not claimed; it goes back to where it belongs.
+    NotClaimed { now: Mark<F>, again: Option<Claim<F>> },
+    /// The record cannot be read; it is quarantined and the claim goes on to the next.
+    Damaged { class: Class<F::Facet>, again: Claim<F> },
+    /// What is on disk is unknown; the entity is gone.
+    Unknown,
+}
+
+/// Tells the supervisor what came of a request.
+pub(crate) struct Finish<F: Flow> {
+    pub(crate) identity: Identity,
+    pub(crate) finished: Finished<F>,
+}
+
+/// Asks for the flow's health.
+pub(crate) struct Health<H> {
+    pub(crate) now: Timestamp,
+    pub(crate) reply: Answer<H>,
+}
+
+/// Asks when the next thing has to be done.
+pub(crate) struct NextAt {
+    pub(crate) now: Timestamp,
+    pub(crate) reply: Answer<Option<Timestamp>>,
+}
+
+/// Ends every lease: their engine is gone.
+pub(crate) struct AbandonAll {
+    pub(crate) now: Timestamp,
+    pub(crate) reply: Answer<()>,
+}
+
+impl<F: Flow> Message for Act<F> {
+    type Result = ();
+}
+impl<F: Flow> Message for Claim<F> {
+    type Result = ();
+}
+impl<F: Flow> Message for Grant<F> {
+    type Result = ();
+}
+impl<F: Flow> Message for Finish<F> {
+    type Result = ();
+}
+impl<H> Message for Health<H> {
+    type Result = ();
+}
+impl Message for NextAt {
+    type Result = ();
+}
+impl Message for AbandonAll {
+    type Result = ();
+}
+
+/// Answers a request. A caller that went away gets no answer, and needs none: what is in the journal
+/// stands either way.
+pub(crate) fn answer<T>(reply: Answer<T>, result: Result<T, Failure>) {
+    if reply.send(result).is_err() {
+        tracing::trace!("a caller went away before its answer");
+    }
+}

@@ -1,0 +1,27 @@
+//! The actors: thin shells that carry decisions out.
+//!
+//! Owns threads, mailboxes, activation and the order "decide, append, wait until durable, evolve,
+//! reply". Must hold no rule: an `if` about leases, attempts or bindings belongs in
+//! [`crate::record`].
+//!
+//! | module | owns |
+//! | --- | --- |
+//! | [`scribe`] | the single writer, on its own thread: group commit without a timer |
+//! | [`entity`] | one actor per active record |
+//! | [`supervisor`] | one actor per flow: agenda, activation, passivation, expiry, restarts |
+//! | [`projector`] | one actor per flow: health |
+//! | [`port`] | `Send + Sync` handles for any host |
+//! | [`runtime`] | the engine's thread, from open to close |
+
+pub mod entity;
+pub mod message;
+pub mod port;
+pub mod projector;
+pub mod roster;
+pub mod runtime;
+pub mod scribe;
+pub mod supervisor;
+
+pub use message::Failure;
+pub use port::{Granted, Port, Recorded};
+pub use runtime::{OpenStore, Runtime, RuntimeOptions};

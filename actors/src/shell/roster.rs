@@ -1,0 +1,101 @@
+//! Which records are active, and which of them may rest.
+//!
+//! Owns activation and passivation of one flow: an address for each active record, how many requests
+//! it is busy with, and the order in which they were used. A record without requests may be let go
+//! at any time; everything it knows is in the journal.
+
+use super::entity::Entity;
+use crate::flows::Answers;
+use crate::record::Identity;
+use actix::Addr;
+use std::collections::{HashMap, VecDeque};
+
+/// Records that stay active although nothing is asked of them.
+const IDLE_MAX: usize = 2048;
+/// How often a record is activated again after its actor died, before it is left alone.
+const RESTARTS_MAX: u8 = 3;
+
+struct Active<F: Answers> {
+    address: Addr<Entity<F>>,
+    busy: u32,
+    used: u64,
+}
+
+/// The active records.
+pub(crate) struct Roster<F: Answers> {
+    active: HashMap<Identity, Active<F>>,
+    order: VecDeque<(u64, Identity)>,
+    clock: u64,
+    restarts: HashMap<Identity, u8>,
+}
+
+/// What the roster says about a record.
+pub(crate) enum Found<F: Answers> {
+    /// It is active.
+    Active(Addr<Entity<F>>),
+    /// It has to be activated.
+    Dormant,
+    /// Its actor died too often.
+    GivenUp,
+}
+
+impl<F: Answers> Roster<F> {
+    pub(crate) fn new() -> Self {
+        Self { active: HashMap::new(), order: VecDeque::new(), clock: 0, restarts: HashMap::new() }
+    }
+
+    /// Looks a record up. One whose actor died is dormant again, a few times.
+    pub(crate) fn find(&mut self, identity: &Identity) -> Found<F> {
+        match self.active.get(identity) {
+            Some(active) if active.address.connected() => Found::Active(active.address.clone()),
+            Some(_) => {
+                self.active.remove(identity);
+                let restarts = self.restarts.entry(identity.clone()).or_insert(0);
+                *restarts += 1;
+                tracing::error!(code = "record_restarted", restarts = *restarts, "an actor died");
+                if *restarts > RESTARTS_MAX { Found::GivenUp } else { Found::Dormant }
+            }
+            None if self.restarts.get(identity).is_some_and(|n| *n > RESTARTS_MAX) => {
+                Found::GivenUp
+            }
+            None => Found::Dormant,
+        }
+    }
+
+    /// Adds a record that was activated.
+    pub(crate) fn add(&mut self, identity: Identity, address: Addr<Entity<F>>) {
+        self.active.insert(identity, Active { address, busy: 0, used: 0 });
+    }
+
+    /// Notes that a request is on its way to the record.
+    pub(crate) fn begin(&mut self, identity: &Identity) {
+        self.clock += 1;
+        if let Some(active) = self.active.get_mut(identity) {
+            active.busy += 1;
+            active.used = self.clock;
+        }
+    }
+
+    /// Notes that a request came back, and lets records go that were idle longest.
+    pub(crate) fn end(&mut self, identity: &Identity) {
+        if let Some(active) = self.active.get_mut(identity) {
+            active.busy = active.busy.saturating_sub(1);
+            if active.busy == 0 {
+                self.order.push_back((active.used, identity.clone()));
+            }
+        }
+        while self.order.len() > IDLE_MAX {
+            let Some((used, oldest)) = self.order.pop_front() else { return };
+            let resting = self.active.get(&oldest).is_some_and(|a| a.busy == 0 && a.used == used);
+            if resting {
+                self.active.remove(&oldest);
+                self.restarts.remove(&oldest);
+            }
+        }
+    }
+
+    /// Lets a record go at once: what it knows is not known to be right.
+    pub(crate) fn drop(&mut self, identity: &Identity) {
+        self.active.remove(identity);
+    }
+}
