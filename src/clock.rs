@@ -1,0 +1,117 @@
+//! Time and randomness, injected. The only module that reads a clock or draws random bytes.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+use tokio::sync::watch;
+
+/// A wait that ends.
+pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// What time it is, and waiting.
+pub trait Clock: Send + Sync + 'static {
+    /// Seconds since 1970. A clock that cannot tell answers a number that is no time (negative, not
+    /// finite); every call that needs the time is then refused with `time_invalid`.
+    fn now_seconds(&self) -> f64;
+    /// Waits this many seconds, by the monotonic clock.
+    fn sleep(&self, seconds: f64) -> Sleep;
+}
+
+/// Random bytes.
+pub trait Entropy: Send + Sync + 'static {
+    /// Fills the buffer.
+    ///
+    /// # Panics
+    /// May panic when the system has no randomness: nothing could be leased safely then.
+    fn fill(&self, bytes: &mut [u8]);
+}
+
+/// The system's clock. Waits need a tokio runtime with time enabled.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    #[allow(clippy::disallowed_methods)] // the one place
+    fn now_seconds(&self) -> f64 {
+        match SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {
+            Ok(since) => since.as_secs_f64(),
+            Err(before) => -before.duration().as_secs_f64(),
+        }
+    }
+
+    fn sleep(&self, seconds: f64) -> Sleep {
+        let duration = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);
+        Box::pin(tokio::time::sleep(duration))
+    }
+}
+
+/// The system's randomness.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemEntropy;
+
+impl Entropy for SystemEntropy {
+    #[allow(clippy::disallowed_methods)] // the one place
+    fn fill(&self, bytes: &mut [u8]) {
+        getrandom::fill(bytes).expect("a system without randomness cannot lease anything safely");
+    }
+}
+
+/// A clock that stands until it is set: for tests, and for replaying what happened.
+#[derive(Debug, Clone)]
+pub struct ManualClock {
+    seconds: Arc<Mutex<f64>>,
+    changes: watch::Sender<()>,
+}
+
+impl ManualClock {
+    /// A clock that stands at this time.
+    #[must_use]
+    pub fn at(seconds: f64) -> Self {
+        Self { seconds: Arc::new(Mutex::new(seconds)), changes: watch::Sender::new(()) }
+    }
+
+    /// Sets the time, forward or back.
+    pub fn set(&self, seconds: f64) {
+        *self.seconds.lock().unwrap_or_else(PoisonError::into_inner) = seconds;
+        self.changes.send_replace(());
+    }
+}
+
+impl Clock for ManualClock {
+    fn now_seconds(&self) -> f64 {
+        *self.seconds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sleep(&self, seconds: f64) -> Sleep {
+        let until = self.now_seconds() + seconds;
+        let clock = self.clone();
+        let mut changes = self.changes.subscribe();
+        Box::pin(async move {
+            while clock.now_seconds() < until {
+                if changes.changed().await.is_err() {
+                    return;
+                }
+            }
+        })
+    }
+}
+
+/// A stopwatch for reports and benchmarks; decides nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Stopwatch(std::time::Instant);
+
+impl Stopwatch {
+    /// Starts.
+    #[must_use]
+    #[allow(clippy::disallowed_methods)] // the one place
+    pub fn start() -> Self {
+        Self(std::time::Instant::now())
+    }
+
+    /// Seconds since the start.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        self.0.elapsed().as_secs_f64()
+    }
+}

@@ -1,0 +1,137 @@
+//! One exchange: a POST out, an answer in.
+//!
+//! Owns how: no redirects, no proxy, no content coding, no retries, one overall deadline for
+//! connecting and every wait, at most the limit plus one byte read. Errors of reqwest are dropped
+//! with their text, which carries addresses.
+
+use super::address::Origin;
+use super::credentials::{AuthHeaders, Signature};
+use reqwest::header::HeaderMap;
+use reqwest::redirect::Policy;
+use secrecy::{ExposeSecret as _, SecretString};
+use std::time::Duration;
+
+/// Idle connections are closed before a usual server closes them, so that fewer calls meet one that
+/// is just being closed.
+const IDLE: Duration = Duration::from_secs(15);
+
+/// What came back.
+#[derive(Debug)]
+pub struct Answer {
+    /// HTTP status.
+    pub status: u16,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// Its body; one byte more than the limit when it is too large.
+    pub body: Vec<u8>,
+}
+
+/// Connecting, TLS, a deadline, a broken read: the answer, if there was one, is unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("network")]
+pub struct NetworkFault;
+
+/// A transport that cannot be built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("transport_invalid")]
+pub struct TransportInvalid;
+
+/// Makes exchanges with one origin.
+#[derive(Clone)]
+pub struct Transport {
+    client: reqwest::Client,
+    origin: Origin,
+    timeout: Duration,
+}
+
+impl std::fmt::Debug for Transport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Transport").field("timeout", &self.timeout).finish_non_exhaustive()
+    }
+}
+
+impl Transport {
+    /// A transport to one origin; `timeout_seconds` is the deadline of a whole exchange, more than 0
+    /// and at most 300.
+    ///
+    /// # Errors
+    /// [`TransportInvalid`] for another timeout, or when TLS cannot be set up.
+    pub fn new(origin: Origin, timeout_seconds: f64) -> Result<Self, TransportInvalid> {
+        if !(timeout_seconds > 0.0 && timeout_seconds <= 300.0) {
+            return Err(TransportInvalid);
+        }
+        let timeout = Duration::try_from_secs_f64(timeout_seconds).map_err(|_| TransportInvalid)?;
+        let client = reqwest::Client::builder()
+            .redirect(Policy::none())
+            .no_proxy()
+            .referer(false)
+            .retry(reqwest::retry::never())
+            .http1_only()
+            .https_only(!origin.is_plain())
+            .connect_timeout(timeout)
+            .read_timeout(timeout)
+            .timeout(timeout)
+            .pool_idle_timeout(IDLE)
+            .tcp_nodelay(true)
+            .build()
+            .map_err(|_| TransportInvalid)?;
+        Ok(Self { client, origin, timeout })
+    }
+
+    /// The deadline of one exchange, in seconds.
+    #[must_use]
+    pub fn timeout_seconds(&self) -> f64 {
+        self.timeout.as_secs_f64()
+    }
+
+    /// Posts a body and reads the answer, at most `body_bytes_max` and one byte.
+    ///
+    /// # Errors
+    /// [`NetworkFault`], whatever went wrong on the way.
+    pub async fn post(
+        &self,
+        path: &str,
+        headers: Vec<(String, SecretString)>,
+        body: Vec<u8>,
+        body_bytes_max: usize,
+    ) -> Result<Answer, NetworkFault> {
+        let mut request = self
+            .client
+            .post(self.origin.with_path(path))
+            .header("Accept", "application/json")
+            .header("Accept-Encoding", "identity")
+            .header("Content-Type", "application/json; charset=utf-8")
+            .body(body);
+        for (name, value) in headers {
+            request = request.header(name, value.expose_secret());
+        }
+        let mut response = request.send().await.map_err(|_| NetworkFault)?;
+        let status = response.status().as_u16();
+        let headers = response.headers().clone();
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|_| NetworkFault)? {
+            let room = (body_bytes_max + 1).saturating_sub(body.len());
+            body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+            if body.len() > body_bytes_max {
+                break; // dropping the response closes the connection
+            }
+        }
+        Ok(Answer { status, headers, body })
+    }
+}
+
+/// The headers of a signature.
+#[must_use]
+pub fn signature_headers(signature: Signature) -> Vec<(String, SecretString)> {
+    vec![
+        ("X-Localization-Signature-Algorithm".to_owned(), signature.algorithm.into()),
+        ("X-Localization-Key-Id".to_owned(), signature.key_id.into()),
+        ("X-Localization-Signature".to_owned(), signature.value.into()),
+    ]
+}
+
+/// The host's authentication headers, checked; `None` when they are not to be had or not allowed.
+#[must_use]
+pub fn auth_headers(source: &dyn AuthHeaders) -> Option<Vec<(String, SecretString)>> {
+    source.headers().ok().filter(|headers| super::credentials::are_allowed(headers))
+}

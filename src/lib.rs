@@ -1,0 +1,43 @@
+//! **Leasehold** delivers content changes of a website or CMS to a localization service, follows each
+//! one until it is settled, and can prove afterwards what happened.
+//!
+//! It is embedded in the host's process. Every change is a record whose state is rebuilt from an
+//! append-only, hash-chained journal; workers lease records, call the other side, and settle.
+//!
+//! # The map
+//!
+//! | module | owns |
+//! | --- | --- |
+//! | [`engine`] | one open journal and the actors over it |
+//! | [`handle`] | one handle per flow: enqueue, claim, settle, status, health |
+//! | [`worker`] | claim, call, settle; a host's own client |
+//! | [`http`] | the CMS over HTTPS |
+//! | [`audit`] | walk a journal, rebuild every record, findings |
+//! | [`sandbox`] | a local CMS with faults on demand |
+//! | [`config`] | the command line's configuration file |
+//! | [`clock`] | time and randomness |
+//!
+//! Decisions are in `leasehold-actors`, bytes in `leasehold-journal`; arrows point this way only.
+
+pub mod audit;
+pub mod cli;
+pub mod clock;
+pub mod config;
+pub mod engine;
+pub mod error;
+pub mod handle;
+pub mod http;
+pub mod sandbox;
+pub mod worker;
+
+pub use clock::{Clock, Entropy, ManualClock, SystemClock, SystemEntropy};
+pub use engine::{Engine, EngineBuilder};
+pub use error::Error;
+pub use handle::{Claim, DispatchClaimParts, Handle, LEASE_SECONDS, Registered};
+pub use leasehold_actors::flows::dispatch::{
+    ChangeRequest, Dispatch, DispatchAttempt, DispatchClaim, DispatchHealth, DispatchStatus,
+};
+pub use leasehold_actors::record::policy::Delays;
+pub use leasehold_journal::memory::MemoryDisk;
+pub use leasehold_journal::{Durability, Head, JournalError};
+pub use worker::{CallFailure, Client, DrainOptions, drain};

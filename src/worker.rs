@@ -1,0 +1,215 @@
+//! Workers: claim, call, settle.
+//!
+//! Owns one whole attempt, and loops of them. Generic over the flow and over the client. Workers are
+//! not actors: a slow other side holds a lease, never a mailbox. Must hold no rule: what an answer
+//! means is the flow's, what a failure costs is the record's.
+
+use crate::error::Error;
+use crate::handle::{Claim, Handle};
+use leasehold_actors::arguments::{self, Blocked};
+use leasehold_actors::contract::text::ErrorCode;
+use leasehold_actors::contract::time::Duration;
+use leasehold_actors::flows::Answers;
+use leasehold_actors::record::Settlement;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use tokio::sync::watch;
+
+/// Longest time a worker sleeps while anything waits, whatever the clocks say.
+const TICK_SECONDS_MAX: f64 = 30.0;
+
+/// Why a call failed.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CallFailure {
+    /// The client says what happened, with a code and whether it may pass.
+    Marked {
+        /// An error code of the contract's form; anything else counts as `client_failure`.
+        code: String,
+        /// Whether trying again may help.
+        retryable: bool,
+        /// What the other side asked to wait, in seconds.
+        retry_after_seconds: Option<f64>,
+    },
+    /// Anything else: final, with the flow's own `client_failure`.
+    Unmarked,
+}
+
+/// A host's own way to the other side.
+///
+/// The answer is the other side's document as it came, JSON; it is checked by the flow. A call that
+/// panics counts as [`CallFailure::Unmarked`].
+pub trait Client<F: Answers>: Send + Sync {
+    /// The longest time one call can take, all its requests together, in seconds. Every lease has to
+    /// be longer (D11). `None` when the client cannot say; then there is no such rule.
+    fn longest_call_seconds(&self) -> Option<f64>;
+
+    /// Makes one call. It may be made again with the same request: answers get lost.
+    fn call(
+        &self,
+        request: F::Request,
+    ) -> impl Future<Output = Result<Vec<u8>, CallFailure>> + Send;
+}
+
+impl<F: Answers, C: Client<F>> Client<F> for Arc<C> {
+    fn longest_call_seconds(&self) -> Option<f64> {
+        C::longest_call_seconds(self)
+    }
+
+    fn call(
+        &self,
+        request: F::Request,
+    ) -> impl Future<Output = Result<Vec<u8>, CallFailure>> + Send {
+        C::call(self, request)
+    }
+}
+
+impl<F: Answers> Handle<F> {
+    /// One whole attempt: claim, call, settle. `None` when nothing is due; the client is not called
+    /// then. The clock is read again when the answer is recorded (D10).
+    ///
+    /// # Errors
+    /// [`Error::Blocked`] with `lease_invalid`, `client_invalid`, `lease_too_short`, then as
+    /// [`Self::claim`]; a settlement that is refused (`claim_lost`, `lease_expired`,
+    /// `clock_regressed`) leaves the record as it is. [`Error::Journal`]: the record stays leased and
+    /// nothing is judged (D7).
+    pub async fn run_once<C: Client<F>>(
+        &self,
+        client: &C,
+        worker: &str,
+        lease_seconds: f64,
+    ) -> Result<Option<F::Attempt>, Error> {
+        let lease = arguments::lease::<F>(lease_seconds)?;
+        arguments::lease_outlasts::<F>(lease, client.longest_call_seconds())?;
+        let Some(claim) = self.claim(worker, lease_seconds).await? else { return Ok(None) };
+        let called = unwinding(client.call(claim.request())).await;
+        let settlement = self.settlement(&claim, called);
+        self.settle_attempt(&claim, settlement).await.map(Some)
+    }
+
+    /// What a call's end means for the attempt.
+    fn settlement(
+        &self,
+        claim: &Claim<F>,
+        called: Option<Result<Vec<u8>, CallFailure>>,
+    ) -> Settlement<F> {
+        let client_failure = || Settlement::Fail { code: Blocked::new::<F>("client_failure").0 };
+        match called {
+            Some(Ok(answer)) => match Self::report(claim, &answer) {
+                Ok(report) => Settlement::Report(report),
+                Err(Blocked(code)) => Settlement::Fail { code },
+            },
+            Some(Err(CallFailure::Marked { code, retryable, retry_after_seconds })) => {
+                let retry_after = retry_after_seconds.and_then(Duration::new);
+                match (ErrorCode::new(&code), retryable) {
+                    (Some(code), true) => Settlement::Retry { code, retry_after },
+                    (Some(code), false) => Settlement::Fail { code },
+                    (None, _) => client_failure(),
+                }
+            }
+            Some(Err(CallFailure::Unmarked)) | None => client_failure(),
+        }
+    }
+}
+
+/// Awaits a future; `None` when it panics.
+async fn unwinding<T>(future: impl Future<Output = T>) -> Option<T> {
+    let mut future = pin!(future);
+    std::future::poll_fn(|context| {
+        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+            Ok(Poll::Ready(value)) => Poll::Ready(Some(value)),
+            Ok(Poll::Pending) => Poll::Pending,
+            Err(_) => Poll::Ready(None),
+        }
+    })
+    .await
+}
+
+/// How a [`drain`] works.
+#[derive(Debug, Clone)]
+pub struct DrainOptions {
+    /// Attempts side by side, at least 1.
+    pub in_flight: usize,
+    /// Length of each lease, in seconds.
+    pub lease_seconds: f64,
+    /// What the workers' names start with.
+    pub worker: String,
+}
+
+/// Works until nothing of the flow waits and nothing is leased, or until `stop` turns true: then no
+/// new claim is made and the calls under way end first. `seen` is told every attempt.
+///
+/// # Errors
+/// The first [`Error`] that is not about one record.
+pub async fn drain<F, C>(
+    handle: &Handle<F>,
+    client: Arc<C>,
+    options: &DrainOptions,
+    stop: watch::Receiver<bool>,
+    seen: impl Fn(&F::Attempt) + Clone + Send + 'static,
+) -> Result<(), Error>
+where
+    F: Answers,
+    C: Client<F> + 'static,
+{
+    let mut workers = tokio::task::JoinSet::new();
+    for number in 0..options.in_flight.max(1) {
+        let worker = format!("{}-{number}", options.worker);
+        let (handle, client, stop, seen) =
+            (handle.clone(), Arc::clone(&client), stop.clone(), seen.clone());
+        let lease_seconds = options.lease_seconds;
+        workers.spawn(async move {
+            work(&handle, client.as_ref(), &worker, lease_seconds, stop, seen).await
+        });
+    }
+    let mut result = Ok(());
+    while let Some(ended) = workers.join_next().await {
+        // A worker's panic is ours; a client's is caught in `run_once`.
+        result = result.and(ended.unwrap_or(Err(Error::Stopped)));
+    }
+    result
+}
+
+async fn work<F: Answers, C: Client<F>>(
+    handle: &Handle<F>,
+    client: &C,
+    worker: &str,
+    lease_seconds: f64,
+    mut stop: watch::Receiver<bool>,
+    seen: impl Fn(&F::Attempt),
+) -> Result<(), Error> {
+    let mut moves = handle.moves();
+    while !*stop.borrow() {
+        moves.mark_unchanged();
+        match handle.run_once(client, worker, lease_seconds).await {
+            Ok(Some(attempt)) => {
+                seen(&attempt);
+                continue;
+            }
+            Ok(None) => {}
+            Err(Error::Blocked(blocked)) if about_one_record(&blocked) => {
+                tracing::warn!(code = blocked.code(), "a settlement was refused");
+                continue;
+            }
+            Err(error) => return Err(error),
+        }
+        let Some(next_at) = handle.next_at().await? else { return Ok(()) };
+        let clock = handle.clock();
+        let wait = (next_at - clock.now_seconds()).clamp(0.0, TICK_SECONDS_MAX);
+        tokio::select! {
+            () = clock.sleep(wait) => {}
+            _ = moves.changed() => {}
+            _ = stop.changed() => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whether a refusal concerns the one record that was claimed, so that the next may go on.
+fn about_one_record(blocked: &Blocked) -> bool {
+    ["claim_lost", "claim_missing", "lease_expired", "clock_regressed", "state_invalid"]
+        .iter()
+        .any(|name| blocked.code().ends_with(name))
+}

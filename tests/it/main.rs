@@ -1,0 +1,4 @@
+//! What goes through the door: one binary for all integration tests.
+
+mod conformance;
+mod support;
