@@ -19,8 +19,7 @@ use crate::chunk;
 use crate::error::JournalError;
 use crate::frame::FRAME_BYTES_MAX;
 use crate::medium::Medium;
-use crate::record::Record;
-use crate::walk::Walk;
+use crate::walk::{self, Visit, Walk};
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, Write};
 
@@ -66,7 +65,7 @@ fn item(out: &mut dyn Write, kind: u8, bytes: &[u8]) -> Result<(), JournalError>
     Ok(())
 }
 
-/// Reads and verifies an archive; every record goes to `visit`, oldest first.
+/// Reads and verifies an archive; everything in it goes to `visit`, oldest first.
 ///
 /// # Errors
 /// [`JournalError::NotAJournal`] for a file that is no archive, [`JournalError::Corrupt`] with the
@@ -74,7 +73,7 @@ fn item(out: &mut dyn Write, kind: u8, bytes: &[u8]) -> Result<(), JournalError>
 /// whatever `visit` or the disk answers.
 pub fn read(
     input: &mut dyn BufRead,
-    visit: &mut dyn FnMut(Record) -> Result<(), JournalError>,
+    visit: &mut Visit<'_>,
 ) -> Result<(JournalId, Head), JournalError> {
     let mut start = [0; 20];
     input.read_exact(&mut start).map_err(|_| JournalError::NotAJournal)?;
@@ -91,20 +90,7 @@ pub fn read(
             b'C' => {
                 chunks.insert(chunk_hash(&bytes), bytes);
             }
-            b'F' => {
-                for stored in walk.step(&bytes)? {
-                    let body = if stored.chunked {
-                        chunk::assemble(stored.stored, stored.sequence, &|hash| {
-                            Ok(chunks.get(hash).cloned())
-                        })?
-                    } else {
-                        stored.stored.to_vec()
-                    };
-                    let (sequence, stream) = (stored.sequence, stored.stream);
-                    let (version, previous) = (stored.version, stored.previous);
-                    visit(Record { sequence, stream, version, previous, body })?;
-                }
-            }
+            b'F' => walk::show(&mut walk, &bytes, &|hash| Ok(chunks.get(hash).cloned()), visit)?,
             b'E' => {
                 let head = walk.head();
                 let right = bytes.len() == 40

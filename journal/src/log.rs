@@ -8,12 +8,12 @@ use crate::chain::{Head, JournalId};
 use crate::chunk::{self, INLINE_BYTES_MAX};
 use crate::error::JournalError;
 use crate::frame::{BODY_BYTES_MAX, FrameBuilder};
-use crate::index::{StreamIndex, Tip};
+use crate::index::Tip;
 use crate::medium::{Anchors, Batch, Medium};
 use crate::reader::{LogReader, Shared};
 use crate::record::{Record, Stored, StreamId};
 use crate::store::{Append, AppendError, Placed, Store};
-use crate::walk::Walk;
+use crate::walk::{self, Item};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -66,15 +66,15 @@ impl<M: Medium> Log<M> {
             None => return Err(JournalError::Missing),
         };
         let mut check = AnchorCheck::new(id, &anchors);
-        let mut walk = Walk::new(id);
-        check.pass(walk.head());
-        while let Some((_, bytes)) = medium.frame_at_or_after(walk.head().sequence + 1)? {
-            for stored in walk.step(&bytes)? {
-                let record = whole(&medium, &stored);
-                visit(stored.sequence, stored.stream, record)?;
+        check.pass(Head::genesis(id));
+        let (walk, walked) = walk::over(&medium, id, &mut |item| match item {
+            Item::Record { sequence, stream, record } => visit(sequence, stream, record),
+            Item::Frame(head) => {
+                check.pass(head);
+                Ok(())
             }
-            check.pass(walk.head());
-        }
+        });
+        walked?;
         let head = walk.head();
         check.finish(head, &anchors)?;
         medium.set_anchor(Anchor { journal: id, head }, true)?;
@@ -134,20 +134,6 @@ impl<M: Medium> Store for Log<M> {
         let head = self.shared.head();
         self.shared.medium.set_anchor(Anchor { journal: self.id, head }, true)
     }
-}
-
-/// The body of a stored record, put together when it is in chunks.
-pub(crate) fn whole<M: Medium + ?Sized>(
-    medium: &M,
-    stored: &Stored<'_>,
-) -> Result<Record, JournalError> {
-    let body = if stored.chunked {
-        chunk::assemble(stored.stored, stored.sequence, &|hash| medium.chunk(hash))?
-    } else {
-        stored.stored.to_vec()
-    };
-    let Stored { sequence, stream, version, previous, .. } = *stored;
-    Ok(Record { sequence, stream, version, previous, body })
 }
 
 /// What one commit is going to write.
@@ -290,10 +276,4 @@ impl AnchorCheck {
             Some(_) | None => Err(JournalError::AnchorMissing),
         }
     }
-}
-
-/// Builds the index of a verified walk; for readers of a medium that is not written.
-#[must_use]
-pub fn shared_of<M: Medium>(medium: M, index: StreamIndex, head: Head) -> LogReader<M> {
-    LogReader::new(Arc::new(Shared::new(medium, index, head)))
 }

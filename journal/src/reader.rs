@@ -8,10 +8,10 @@ use crate::chain::Head;
 use crate::error::JournalError;
 use crate::frame::Frame;
 use crate::index::{StreamIndex, Tip};
-use crate::log::whole;
 use crate::medium::Medium;
 use crate::record::{self, Record, Stored, StreamId};
 use crate::store::StoreReader;
+use crate::walk::whole;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -141,7 +141,7 @@ impl<M: Medium> StoreReader for LogReader<M> {
             if stored.stream != stream || stored.version != version {
                 return Err(JournalError::Corrupt { sequence });
             }
-            records.push(whole(&self.shared.medium, &stored)?);
+            records.push(whole(&stored, &|hash| self.shared.medium.chunk(hash))?);
             (sequence, version) = (stored.previous, version - 1);
         }
         records.reverse();

@@ -3,11 +3,13 @@
 //! Owns the rules J2, J3 and J4 in one place: opening a journal, auditing it and verifying an
 //! archive all walk here. Must not know where frames come from or what records mean.
 
-use crate::chain::{Head, JournalId};
+use crate::chain::{Digest, Head, JournalId};
+use crate::chunk;
 use crate::error::JournalError;
 use crate::frame::{Frame, FrameFault};
 use crate::index::StreamIndex;
-use crate::record::Stored;
+use crate::medium::Medium;
+use crate::record::{Record, Stored, StreamId};
 
 /// The state of a walk: everything up to `head` was verified.
 #[derive(Debug)]
@@ -67,4 +69,76 @@ impl Walk {
         self.frames += 1;
         Ok(records)
     }
+}
+
+/// What a walk comes by.
+#[derive(Debug)]
+pub enum Item {
+    /// A record in a verified frame; the error when its chunks are missing or damaged.
+    Record {
+        /// Its place in the journal.
+        sequence: u64,
+        /// Its stream.
+        stream: StreamId,
+        /// The record, whole.
+        record: Result<Record, JournalError>,
+    },
+    /// The end of a frame.
+    Frame(Head),
+}
+
+/// Takes what a walk comes by.
+pub type Visit<'a> = dyn FnMut(Item) -> Result<(), JournalError> + 'a;
+
+/// Walks over everything a medium holds. Answers how far it came, and why it stopped if that was not
+/// the end.
+pub fn over<M: Medium>(
+    medium: &M,
+    id: JournalId,
+    visit: &mut Visit<'_>,
+) -> (Walk, Result<(), JournalError>) {
+    let mut walk = Walk::new(id);
+    let mut next = || -> Result<bool, JournalError> {
+        let Some((_, bytes)) = medium.frame_at_or_after(walk.head().sequence + 1)? else {
+            return Ok(false);
+        };
+        show(&mut walk, &bytes, &|hash| medium.chunk(hash), visit)?;
+        Ok(true)
+    };
+    let stopped = loop {
+        match next() {
+            Ok(true) => {}
+            Ok(false) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+    };
+    (walk, stopped)
+}
+
+/// Verifies one frame and shows its records and its end.
+pub(crate) fn show(
+    walk: &mut Walk,
+    bytes: &[u8],
+    fetch: &dyn Fn(&Digest) -> Result<Option<Vec<u8>>, JournalError>,
+    visit: &mut Visit<'_>,
+) -> Result<(), JournalError> {
+    for stored in walk.step(bytes)? {
+        let record = whole(&stored, fetch);
+        visit(Item::Record { sequence: stored.sequence, stream: stored.stream, record })?;
+    }
+    visit(Item::Frame(walk.head()))
+}
+
+/// A stored record with its body, put together when it is in chunks.
+pub(crate) fn whole(
+    stored: &Stored<'_>,
+    fetch: &dyn Fn(&Digest) -> Result<Option<Vec<u8>>, JournalError>,
+) -> Result<Record, JournalError> {
+    let body = if stored.chunked {
+        chunk::assemble(stored.stored, stored.sequence, fetch)?
+    } else {
+        stored.stored.to_vec()
+    };
+    let Stored { sequence, stream, version, previous, .. } = *stored;
+    Ok(Record { sequence, stream, version, previous, body })
 }

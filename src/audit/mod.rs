@@ -1,1 +1,21 @@
-//! Written next.
+//! Walk a journal, rebuild every record, and say what does not hold.
+//!
+//! Owns the audit and everything else that reads a journal without an engine. Must not write to what
+//! it reads: a folder is copied first, since sled cannot open read-only.
+//!
+//! | module | owns |
+//! | --- | --- |
+//! | [`source`] | a folder or an archive, as something to walk over |
+//! | [`states`] | every record's state, and one record's history |
+//! | [`check`] | the audit |
+//! | [`report`] | its findings |
+
+pub mod check;
+pub mod report;
+pub mod source;
+pub mod states;
+
+pub use check::audit;
+pub use report::{Finding, Report};
+pub use source::Source;
+pub use states::{History, States};

@@ -104,7 +104,12 @@ pub(crate) async fn engine(disk: &MemoryDisk, clock: &ManualClock) -> Engine {
 }
 
 /// The same with other delays.
-pub(crate) async fn engine_with(disk: &MemoryDisk, clock: &ManualClock, base: f64, max: f64) -> Engine {
+pub(crate) async fn engine_with(
+    disk: &MemoryDisk,
+    clock: &ManualClock,
+    base: f64,
+    max: f64,
+) -> Engine {
     let delays = leasehold::Delays {
         base_delay_seconds: base,
         max_delay_seconds: max,

@@ -1,0 +1,63 @@
+//! `leasehold export` and `verify`: a journal as one portable file.
+
+use super::failure::Failed;
+use super::{Ended, audit, print, records};
+use crate::audit::Source;
+use clap::Args;
+use std::fs::OpenOptions;
+use std::io::{BufWriter, Write as _};
+use std::path::PathBuf;
+
+/// Write a portable archive of a journal, verified on the way.
+///
+/// The archive holds every frame and every chunk; it is read by every reading command.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  leasehold export demo-journal demo.leasehold")]
+pub(super) struct ExportArguments {
+    /// A journal's folder, or an archive
+    path: PathBuf,
+    /// The file to write; it must not exist yet
+    out: PathBuf,
+}
+
+/// Verify an archive, as `audit` does.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  leasehold verify demo.leasehold")]
+pub(super) struct VerifyArguments {
+    #[command(flatten)]
+    audit: audit::AuditArguments,
+}
+
+pub(super) fn export(arguments: &ExportArguments) -> Result<Ended, Failed> {
+    let source: Source = records::open(&arguments.path)?;
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.mode(0o600); // it holds every text that was ever delivered
+    }
+    let file = options
+        .open(&arguments.out)
+        .map_err(|_| Failed::File("the archive exists already, or cannot be written"))?;
+    let mut out = BufWriter::new(file);
+    let head = match source.export(&mut out) {
+        Ok(head) => head,
+        Err(error) => {
+            // Half an archive must not be taken for one.
+            drop(out);
+            std::fs::remove_file(&arguments.out)
+                .map_err(|_| Failed::File("a half-written archive could not be removed"))?;
+            return Err(error.into());
+        }
+    };
+    let unwritten = |_| Failed::File("the archive cannot be written");
+    out.flush().map_err(unwritten)?;
+    out.get_ref().sync_all().map_err(unwritten)?;
+    print::line(&format!("head {} at record {}", head.hash, head.sequence))?;
+    Ok(Ended::Fine)
+}
+
+pub(super) fn verify(arguments: &VerifyArguments) -> Result<Ended, Failed> {
+    audit::run(&arguments.audit)
+}

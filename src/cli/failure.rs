@@ -1,0 +1,122 @@
+//! Why a command could not do its work, in words that help.
+
+use crate::config::ConfigInvalid;
+use crate::error::Error;
+use crate::sandbox::SandboxInvalid;
+use leasehold_journal::JournalError;
+use std::fmt;
+
+/// A command that could not do its work.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Failed {
+    /// The journal.
+    Journal(JournalError),
+    /// The engine.
+    Engine(Error),
+    /// The configuration.
+    Config(ConfigInvalid),
+    /// The sandbox.
+    Sandbox(SandboxInvalid),
+    /// An input or output file.
+    File(&'static str),
+    /// Arguments that do not go together.
+    Usage(&'static str),
+    /// The system gives no threads.
+    Runtime,
+}
+
+impl Failed {
+    /// 2 for usage, 3 for what cannot be opened or read.
+    pub(super) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage(_)
+            | Self::Config(ConfigInvalid::Syntax { .. } | ConfigInvalid::Value { .. }) => 2,
+            Self::Journal(_)
+            | Self::Engine(_)
+            | Self::Config(ConfigInvalid::Unreadable)
+            | Self::Sandbox(_)
+            | Self::File(_)
+            | Self::Runtime => 3,
+        }
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Journal(error) | Self::Engine(Error::Journal(error)) => {
+                write!(f, "{error}\n  {}", advice(error))
+            }
+            Self::Engine(error) => write!(f, "{error}"),
+            Self::Config(error) => write!(f, "{error}"),
+            Self::Sandbox(error) => write!(f, "{error}"),
+            Self::File(what) => write!(f, "file_unreadable: {what}"),
+            Self::Usage(what) => write!(f, "usage: {what}"),
+            Self::Runtime => write!(f, "runtime_unavailable: the system gives no threads"),
+        }
+    }
+}
+
+/// What an operator can do about it.
+fn advice(error: &JournalError) -> &'static str {
+    match error {
+        JournalError::Locked => {
+            "another engine has this journal open: ask that one, or read an exported archive"
+        }
+        JournalError::BehindAnchor { .. } => {
+            "records that were durable are gone (a lost tail, or an older copy put back); nothing was written: bring the newer files back, or look with `leasehold audit`"
+        }
+        JournalError::Diverged { .. } => {
+            "the anchor knows another history than these files hold; nothing was written: look with `leasehold audit`"
+        }
+        JournalError::AnchorMissing => {
+            "the anchor file is gone, so a lost tail could not be noticed; nothing was written: bring it back"
+        }
+        JournalError::Corrupt { .. } => {
+            "bytes do not verify; nothing was written: look with `leasehold audit`, work on a copy"
+        }
+        JournalError::Newer { .. } => {
+            "a newer leasehold wrote this: use that one; nothing was written"
+        }
+        JournalError::Missing => "there is no journal at this place",
+        JournalError::NotAJournal => "this is neither a journal's folder nor an archive",
+        JournalError::Permissions => {
+            "others may read this folder: make it 0700 (chmod -R go= PATH)"
+        }
+        JournalError::ReadOnly => "the folder or a file in it cannot be written",
+        JournalError::Full => "no space is left: free some and run the same command again",
+        JournalError::Storage => {
+            "the disk does not answer as it should; run the same command again"
+        }
+        JournalError::Poisoned => "an earlier write failed: run the same command again",
+        JournalError::Blobs => {
+            "the database moved a value to a file it never syncs: export what there is into a new journal"
+        }
+        JournalError::TooLarge | JournalError::Payload => "a record is over its limit",
+        _ => "look with `leasehold audit`",
+    }
+}
+
+impl From<JournalError> for Failed {
+    fn from(error: JournalError) -> Self {
+        Self::Journal(error)
+    }
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl From<ConfigInvalid> for Failed {
+    fn from(error: ConfigInvalid) -> Self {
+        Self::Config(error)
+    }
+}
+
+impl From<SandboxInvalid> for Failed {
+    fn from(error: SandboxInvalid) -> Self {
+        Self::Sandbox(error)
+    }
+}

@@ -1,0 +1,29 @@
+//! Printing: lines to stdout, times as people read them.
+
+use super::failure::Failed;
+use jiff::Timestamp;
+use serde::Serialize;
+use std::io::Write as _;
+
+/// Prints one line; a pipe that was closed ends the command quietly as unreadable output.
+pub(super) fn line(text: &str) -> Result<(), Failed> {
+    writeln!(std::io::stdout().lock(), "{text}").map_err(|_| Failed::File("the output is closed"))
+}
+
+/// Prints one JSON value on a line.
+pub(super) fn json(value: &impl Serialize) -> Result<(), Failed> {
+    let text = serde_json::to_string(value).map_err(|_| Failed::File("the output has no form"))?;
+    line(&text)
+}
+
+/// Seconds since 1970 as UTC, to the second.
+pub(super) fn time(seconds: f64) -> String {
+    // Out of the calendar's range, the number is what there is to show.
+    Timestamp::from_second(seconds as i64)
+        .map_or_else(|_| format!("{seconds}"), |at| at.to_string())
+}
+
+/// A time that may be missing.
+pub(super) fn time_or_dash(seconds: Option<f64>) -> String {
+    seconds.map_or_else(|| "-".to_owned(), time)
+}

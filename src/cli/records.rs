@@ -1,0 +1,174 @@
+//! `leasehold health`, `list` and `show`: what is in a journal.
+
+use super::failure::Failed;
+use super::{Ended, print};
+use crate::audit::source::LARGE_BYTES;
+use crate::audit::{History, Source, States};
+use crate::clock::{Clock as _, SystemClock};
+use clap::{Args, ValueEnum};
+use comfy_table::{Table, presets};
+use leasehold_actors::contract::time::Timestamp;
+use leasehold_actors::flows::dispatch::Dispatch;
+use std::path::{Path, PathBuf};
+
+/// A flow, as on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum FlowName {
+    /// Change events to the CMS
+    Dispatch,
+}
+
+impl FlowName {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Dispatch => "dispatch",
+        }
+    }
+}
+
+/// Print the health of every flow.
+///
+/// Exits with 1 when a flow is blocked: a lease ran out, or a record failed or is quarantined.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  leasehold health demo-journal")]
+pub(super) struct HealthArguments {
+    /// A journal's folder, or an exported archive
+    path: PathBuf,
+    /// The time to judge leases and due times by, in seconds since 1970; now if not given
+    #[arg(long, value_name = "T")]
+    as_of: Option<f64>,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// List records, oldest first.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  leasehold list demo-journal --state failed")]
+pub(super) struct ListArguments {
+    /// A journal's folder, or an exported archive
+    path: PathBuf,
+    /// Only this flow
+    #[arg(long)]
+    flow: Option<FlowName>,
+    /// Only this state: pending, leased, watching, retry_wait, succeeded, failed, quarantined
+    #[arg(long)]
+    state: Option<String>,
+    /// Only this site
+    #[arg(long, value_name = "ID")]
+    site: Option<String>,
+    /// One JSON object per record
+    #[arg(long)]
+    json: bool,
+}
+
+/// Print one record's whole history and state.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  leasehold show demo-journal dispatch hut-0001")]
+pub(super) struct ShowArguments {
+    /// A journal's folder, or an exported archive
+    path: PathBuf,
+    /// The record's flow
+    flow: FlowName,
+    /// The record's identity: the event id
+    id: String,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Opens a source; a large folder is announced, since it is copied first.
+pub(super) fn open(path: &Path) -> Result<Source, Failed> {
+    let bytes = leasehold_journal::folder::bytes(path).unwrap_or(0);
+    if path.is_dir() && bytes > LARGE_BYTES {
+        eprintln!("copying {} MiB to read them without changing them", bytes / (1024 * 1024));
+    }
+    Ok(Source::open(path)?)
+}
+
+fn as_of(given: Option<f64>) -> Result<Timestamp, Failed> {
+    let seconds = given.unwrap_or_else(|| SystemClock.now_seconds());
+    Timestamp::new(seconds).ok_or(Failed::Usage("a time is a number of seconds, not negative"))
+}
+
+pub(super) fn health(arguments: &HealthArguments) -> Result<Ended, Failed> {
+    let now = as_of(arguments.as_of)?;
+    let (states, _) = States::read(&open(&arguments.path)?)?;
+    let health = states.dispatch_health(now);
+    if arguments.json {
+        print::json(&serde_json::json!({ "dispatch": health }))?;
+    } else {
+        let counts: Vec<_> =
+            health.counts.iter().map(|(state, count)| format!("{state} {count}")).collect();
+        print::line(&format!("dispatch: {}", health.status))?;
+        print::line(&format!("  {}", counts.join(", ")))?;
+        print::line(&format!(
+            "  due {}, expired leases {}, quarantined {}",
+            health.due, health.expired_leases, health.quarantined
+        ))?;
+    }
+    Ok(if health.status == "ok" { Ended::Fine } else { Ended::Findings })
+}
+
+pub(super) fn list(arguments: &ListArguments) -> Result<Ended, Failed> {
+    let (states, _) = States::read(&open(&arguments.path)?)?;
+    let rows = states.rows().into_iter().filter(|row| {
+        arguments.flow.is_none_or(|flow| row.flow == flow.name())
+            && arguments.state.as_deref().is_none_or(|state| row.state == state)
+            && arguments.site.as_deref().is_none_or(|site| row.site_id.as_deref() == Some(site))
+    });
+    if arguments.json {
+        rows.into_iter().try_for_each(|row| print::json(&row))?;
+        return Ok(Ended::Fine);
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["flow", "id", "site", "state", "attempts", "next", "error"]);
+    for row in rows {
+        table.add_row([
+            row.flow.to_owned(),
+            row.id.unwrap_or_else(|| "-".to_owned()),
+            row.site_id.unwrap_or_else(|| "-".to_owned()),
+            row.state.to_owned(),
+            row.attempts.to_string(),
+            print::time_or_dash(row.next_at),
+            row.error_code.unwrap_or_default(),
+        ]);
+    }
+    print::line(&table.to_string())?;
+    Ok(Ended::Fine)
+}
+
+pub(super) fn show(arguments: &ShowArguments) -> Result<Ended, Failed> {
+    let now = as_of(None)?;
+    let FlowName::Dispatch = arguments.flow;
+    let history = History::read::<Dispatch>(&open(&arguments.path)?, &arguments.id, now)?;
+    if arguments.json {
+        print::json(&history)?;
+    } else {
+        for happening in &history.events {
+            print::line(&format!(
+                "{:>8}  {}  {:<10} {}",
+                happening.sequence,
+                print::time(happening.at),
+                happening.event,
+                happening.error_code.as_deref().unwrap_or_default(),
+            ))?;
+        }
+        if let Some(status) = &history.status {
+            print::line(&format!(
+                "state {}, attempt {} of {}, next {}",
+                status.status,
+                status.attempts,
+                status.max_attempts,
+                print::time(status.next_attempt_at)
+            ))?;
+        }
+    }
+    if history.events.is_empty() {
+        eprintln!("leasehold: record_missing: no record of this flow has this id");
+    } else if !history.replays {
+        eprintln!("leasehold: replay_invalid: this record does not replay; see `leasehold audit`");
+    }
+    Ok(if history.status.is_some() && history.replays { Ended::Fine } else { Ended::Findings })
+}
