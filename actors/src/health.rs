@@ -38,12 +38,12 @@ impl<T> Default for Tally<T> {
 impl<T: Copy + Ord> Tally<T> {
     /// Moves one record; `None` is "not there".
     pub fn shift(&mut self, before: Option<Class<T>>, after: Option<Class<T>>) {
-        if let Some(class) = before {
-            if let Some(count) = self.counts.get_mut(&class) {
-                *count -= 1;
-                if *count == 0 {
-                    self.counts.remove(&class);
-                }
+        if let Some(class) = before
+            && let Some(count) = self.counts.get_mut(&class)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&class);
             }
         }
         if let Some(class) = after {

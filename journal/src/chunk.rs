@@ -64,6 +64,9 @@ pub fn hashes(manifest: &[u8]) -> Option<Vec<Digest>> {
     Some(hashes.chunks_exact(32).map(|h| Digest(h.try_into().expect("chunks of 32"))).collect())
 }
 
+/// Fetches a chunk by its hash.
+pub type Fetch<'a> = dyn Fn(&Digest) -> Result<Option<Vec<u8>>, JournalError> + 'a;
+
 /// Puts a body together again and checks every hash on the way.
 ///
 /// # Errors
@@ -72,7 +75,7 @@ pub fn hashes(manifest: &[u8]) -> Option<Vec<Digest>> {
 pub fn assemble(
     manifest: &[u8],
     sequence: u64,
-    fetch: &dyn Fn(&Digest) -> Result<Option<Vec<u8>>, JournalError>,
+    fetch: &Fetch<'_>,
 ) -> Result<Vec<u8>, JournalError> {
     let corrupt = JournalError::Corrupt { sequence };
     let hashes = hashes(manifest).ok_or(corrupt.clone())?;

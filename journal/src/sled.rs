@@ -71,6 +71,12 @@ impl SledMedium {
         durability: Durability,
     ) -> Result<Self, JournalError> {
         let database_path = layout.database();
+        // sled makes a missing file anew, with nothing in it. Only a journal that was never finished
+        // being made may lack one.
+        let whole = ["conf", "db"].iter().all(|name| database_path.join(name).is_file());
+        if !whole && layout.anchor().exists() {
+            return Err(JournalError::Corrupt { sequence: 0 });
+        }
         let database = open_guarded(&database_path)?;
         let file = File::options().read(true).write(true).open(database_path.join("db"))?;
         let blobs = database_path.join("blobs");

@@ -3,8 +3,8 @@
 //! Owns the rules J2, J3 and J4 in one place: opening a journal, auditing it and verifying an
 //! archive all walk here. Must not know where frames come from or what records mean.
 
-use crate::chain::{Digest, Head, JournalId};
-use crate::chunk;
+use crate::chain::{Head, JournalId};
+use crate::chunk::{self, Fetch};
 use crate::error::JournalError;
 use crate::frame::{Frame, FrameFault};
 use crate::index::StreamIndex;
@@ -119,7 +119,7 @@ pub fn over<M: Medium>(
 pub(crate) fn show(
     walk: &mut Walk,
     bytes: &[u8],
-    fetch: &dyn Fn(&Digest) -> Result<Option<Vec<u8>>, JournalError>,
+    fetch: &Fetch<'_>,
     visit: &mut Visit<'_>,
 ) -> Result<(), JournalError> {
     for stored in walk.step(bytes)? {
@@ -130,10 +130,7 @@ pub(crate) fn show(
 }
 
 /// A stored record with its body, put together when it is in chunks.
-pub(crate) fn whole(
-    stored: &Stored<'_>,
-    fetch: &dyn Fn(&Digest) -> Result<Option<Vec<u8>>, JournalError>,
-) -> Result<Record, JournalError> {
+pub(crate) fn whole(stored: &Stored<'_>, fetch: &Fetch<'_>) -> Result<Record, JournalError> {
     let body = if stored.chunked {
         chunk::assemble(stored.stored, stored.sequence, fetch)?
     } else {

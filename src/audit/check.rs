@@ -1,7 +1,7 @@
 //! The audit: chain, anchors, decoding, replay, invariants, projections.
 
 use super::report::{Finding, Report};
-use super::source::Source;
+use super::source::{Source, Walked};
 use leasehold_actors::flows::Answers;
 use leasehold_actors::flows::dispatch::Dispatch;
 use leasehold_actors::health::{Tally, class};
@@ -23,56 +23,18 @@ pub fn audit(source: &Source, expected_head: Option<Digest>) -> Report {
     let mut flow = FlowAudit::<Dispatch>::default();
     let mut findings = Vec::new();
     let mut heads = Vec::new();
-    let (mut frames, mut records) = (0, 0);
-    let mut expected_seen = false;
+    let mut records = 0;
     let walked = source.walk(&mut |item| {
         match item {
             Item::Record { sequence, stream, record } => {
                 records += 1;
-                match flow_of(stream) {
-                    Some(FlowTag::Dispatch) => findings.extend(flow.take(sequence, stream, record)),
-                    Some(
-                        FlowTag::Lifecycle
-                        | FlowTag::Notification
-                        | FlowTag::Processing
-                        | FlowTag::Delivery,
-                    )
-                    | None => {
-                        findings.push(finding("record_invalid", Some(sequence), "of no known flow"))
-                    }
-                }
+                findings.extend(one_record(&mut flow, sequence, stream, record));
             }
-            Item::Frame(head) => {
-                frames += 1;
-                expected_seen |= Some(head.hash) == expected_head;
-                heads.push(head);
-            }
+            Item::Frame(head) => heads.push(head),
         }
         Ok(())
     });
-    if let Some(error) = &walked.stopped {
-        findings.push(stopped(error));
-    }
-    if let (Some(id), Some(anchors)) = (walked.journal, &walked.anchors) {
-        // A walk that stopped early has its own finding; the anchors would repeat it.
-        if walked.stopped.is_none() {
-            findings.extend(anchored(id, anchors, &heads));
-        }
-        if anchors.damaged > 0 {
-            findings.push(finding(
-                "journal_anchor_damaged",
-                None,
-                "a copy of the anchor does not verify",
-            ));
-        }
-    }
-    let genesis = walked.journal.map(Head::genesis);
-    if let Some(expected) = expected_head {
-        if !expected_seen && genesis.map(|head| head.hash) != Some(expected) {
-            let message = "the expected head was never the head of this journal";
-            findings.push(finding("head_not_found", None, message));
-        }
-    }
+    findings.extend(whole_journal(&walked, &heads, expected_head));
     findings.extend(flow.projections());
     let head = walked.head.or(heads.last().copied());
     Report {
@@ -80,17 +42,58 @@ pub fn audit(source: &Source, expected_head: Option<Digest>) -> Report {
         journal: walked.journal.map(|id| id.to_string()),
         sequence: head.map_or(0, |head| head.sequence),
         head: head.map(|head| head.hash.to_string()),
-        frames,
+        frames: heads.len() as u64,
         records,
         flows: BTreeMap::from([(FlowTag::Dispatch.name(), flow.counts())]),
         findings,
     }
 }
 
+fn one_record(
+    flow: &mut FlowAudit<Dispatch>,
+    sequence: u64,
+    stream: StreamId,
+    record: Result<Record, JournalError>,
+) -> Option<Finding> {
+    match flow_of(stream) {
+        Some(FlowTag::Dispatch) => flow.take(sequence, stream, record),
+        Some(
+            FlowTag::Lifecycle | FlowTag::Notification | FlowTag::Processing | FlowTag::Delivery,
+        )
+        | None => Some(finding("record_invalid", Some(sequence), "of no known flow")),
+    }
+}
+
+/// What does not hold for the journal as a whole: the chain, the anchors, the expected head.
+fn whole_journal(walked: &Walked, heads: &[Head], expected: Option<Digest>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    findings.extend(walked.stopped.as_ref().map(stopped));
+    if let (Some(id), Some(anchors)) = (walked.journal, &walked.anchors) {
+        // A walk that stopped early has its own finding; the anchors would repeat it.
+        if walked.stopped.is_none() {
+            findings.extend(anchored(id, anchors, heads));
+        }
+        if anchors.damaged > 0 {
+            let message = "a copy of the anchor does not verify";
+            findings.push(finding("journal_anchor_damaged", None, message));
+        }
+    }
+    if let Some(expected) = expected {
+        let genesis = walked.journal.map(Head::genesis);
+        let found = heads.iter().copied().chain(genesis).any(|head| head.hash == expected);
+        if !found {
+            let message = "the expected head was never the head of this journal";
+            findings.push(finding("head_not_found", None, message));
+        }
+    }
+    findings
+}
+
 fn finding(code: &str, sequence: Option<u64>, message: &str) -> Finding {
     Finding { code: code.to_owned(), sequence, flow: None, id: None, message: message.to_owned() }
 }
 
+#[allow(clippy::wildcard_enum_match_arm)] // the rest reads alike, whatever it is
 fn stopped(error: &JournalError) -> Finding {
     match error {
         JournalError::Corrupt { sequence: 0 } => {

@@ -28,7 +28,7 @@ const ENQUEUE_WIDTH: usize = 256;
 ///
 /// Each document is registered durably, delivered, and followed. A document that is refused is named
 /// with its file, line and code; the others go on. Ctrl-C drains: calls under way end first. Running
-/// the same command again continues where it stopped; nothing is sent twice.
+/// the same command again continues where it stopped; what is settled is not sent again.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  leasehold run --sandbox examples/changes.ndjson --journal demo-journal"

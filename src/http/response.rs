@@ -92,7 +92,8 @@ mod tests {
     #[test]
     fn the_first_check_that_fails_gives_the_code() {
         let json = ("content-type", "application/json");
-        let cases: [(&[(&'static str, &str)], &[u8], Option<&str>); 14] = [
+        type Case<'a> = (&'a [(&'static str, &'a str)], &'a [u8], Option<&'a str>);
+        let cases: [Case<'_>; 14] = [
             (&[json], b"{\"a\":1}", None),
             (&[("content-type", "Application/JSON; charset=UTF-8")], b"{}", None),
             (&[json, ("content-length", "2")], b"{}", None),

@@ -52,7 +52,7 @@ async fn changes(
         Err(code) => return refusal(code),
     };
     let Ok(change) = change else { return refusal("cms.event.invalid") };
-    world.book().receive(&change);
+    world.receive(&change);
     misbehaving(&world, || {
         // The guard is let go before anything is awaited.
         match world.book().accept(&change) {

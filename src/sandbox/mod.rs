@@ -21,13 +21,14 @@ use crate::clock::{Clock, SystemClock};
 use crate::http::HmacSha256Signer;
 use book::{Book, BookInvalid, Summary};
 use faults::{Faults, Rates};
+use leasehold_actors::contract::change::Change;
 use leasehold_actors::contract::text::Token;
 use secrecy::SecretSlice;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 /// The key a sandbox signs with where none is given. Not a secret: it protects nothing.
@@ -80,9 +81,16 @@ pub(crate) struct World {
     pub(crate) signer: HmacSha256Signer,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) latency_milliseconds: u64,
+    received: watch::Sender<u64>,
 }
 
 impl World {
+    /// Notes one change, before anything is answered.
+    pub(crate) fn receive(&self, change: &Change) {
+        self.book().receive(change);
+        self.received.send_modify(|count| *count += 1);
+    }
+
     pub(crate) fn book(&self) -> MutexGuard<'_, Book> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -124,6 +132,7 @@ impl Sandbox {
             signer: HmacSha256Signer::new(key_id, key).expect("the demo key is not empty"),
             clock: Arc::new(SystemClock),
             latency_milliseconds: options.latency_milliseconds,
+            received: watch::Sender::new(0),
         });
         let (stop, stopped) = oneshot::channel::<()>();
         let router = cms::router(Arc::clone(&world));
@@ -155,14 +164,20 @@ impl Sandbox {
         self.world.book().summary()
     }
 
+    /// Counts the changes that arrived, as they arrive.
+    #[must_use]
+    pub fn received(&self) -> watch::Receiver<u64> {
+        self.world.received.subscribe()
+    }
+
     /// Ends it; open connections are cut.
     pub async fn stop(mut self) {
         drop(self.stop.take());
         self.server.abort();
-        if let Err(error) = (&mut self.server).await {
-            if error.is_panic() {
-                tracing::warn!(code = "sandbox_listen", "the sandbox ended with a panic");
-            }
+        if let Err(error) = (&mut self.server).await
+            && error.is_panic()
+        {
+            tracing::warn!(code = "sandbox_listen", "the sandbox ended with a panic");
         }
     }
 }

@@ -128,3 +128,25 @@ pub(crate) async fn engine_with(
 pub(crate) fn code<T: std::fmt::Debug>(result: Result<T, leasehold::Error>) -> String {
     result.expect_err("it is refused").code().to_owned()
 }
+
+/// Snapshot settings of one area: files under `snapshots/<area>/`, without a module prefix and
+/// without redactions: what would need one has found a leak.
+pub(crate) fn snapshots(area: &str) -> insta::Settings {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path(format!("{}/snapshots/{area}", env!("CARGO_MANIFEST_DIR")));
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings
+}
+
+/// The program, ready to be given arguments.
+pub(crate) fn program() -> std::process::Command {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_leasehold"));
+    command.env_remove("RUST_LOG");
+    command
+}
+
+/// A file of the project's own examples.
+pub(crate) fn example(name: &str) -> String {
+    format!("{}/examples/{name}", env!("CARGO_MANIFEST_DIR"))
+}

@@ -26,6 +26,9 @@ const MAILBOX: usize = 1 << 16;
 /// Leases ended side by side.
 const WAVE: usize = 1024;
 
+/// What is done when a wave has ended.
+type Then<A> = Box<dyn FnOnce(&mut A, &mut Context<A>)>;
+
 /// The actor.
 pub(crate) struct Supervisor<F: Answers> {
     agenda: Agenda<Class<F::Facet>>,
@@ -171,7 +174,7 @@ impl<F: Answers> Supervisor<F> {
         command: fn() -> Command<F>,
         now: Timestamp,
         context: &mut Context<Self>,
-        then: Box<dyn FnOnce(&mut Self, &mut Context<Self>)>,
+        then: Then<Self>,
     ) {
         self.each(identities, command, now, context, then);
     }

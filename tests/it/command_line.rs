@@ -1,0 +1,175 @@
+//! The program's texts: help, usage errors, messages, lists.
+
+use crate::main_job::{Place, printed};
+use crate::support::{example, program, snapshots};
+
+fn stdout(arguments: &[&str]) -> (Option<i32>, String) {
+    let output =
+        program().args(arguments).env("COLUMNS", "100").output().expect("the program runs");
+    (output.status.code(), String::from_utf8(output.stdout).expect("text"))
+}
+
+fn stderr(arguments: &[&str]) -> (Option<i32>, String) {
+    let output =
+        program().args(arguments).env("COLUMNS", "100").output().expect("the program runs");
+    (output.status.code(), String::from_utf8(output.stderr).expect("text"))
+}
+
+#[test]
+fn help_of_every_command_is_as_it_was_read() {
+    let commands =
+        ["", "run", "sandbox", "health", "list", "show", "audit", "export", "verify", "bench"];
+    snapshots("help").bind(|| {
+        for command in commands {
+            let arguments: Vec<&str> =
+                [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
+            let (code, text) = stdout(&arguments);
+            assert_eq!(code, Some(0), "{command}");
+            let name = if command.is_empty() { "leasehold" } else { command };
+            insta::assert_snapshot!(name, text);
+        }
+    });
+}
+
+#[test]
+fn every_example_in_a_help_text_is_one_that_works() {
+    let place = Place::new();
+    let root = env!("CARGO_MANIFEST_DIR");
+    let mut tried = Vec::new();
+    // In this order: the first makes the journal that the others read.
+    for command in ["run", "health", "list", "show", "audit", "export", "verify"] {
+        let (_, text) = stdout(&[command, "--help"]);
+        let line = text.lines().find_map(|line| line.trim().strip_prefix("leasehold "));
+        let line = line.unwrap_or_else(|| panic!("{command} has no example"));
+        let arguments: Vec<String> = line
+            .split(' ')
+            .map(|word| match word {
+                _ if word.starts_with("examples/") => format!("{root}/{word}"),
+                _ if word.starts_with("demo") => place.path(word).display().to_string(),
+                _ => word.to_owned(),
+            })
+            .collect();
+        let output = program().args(&arguments).output().expect("the program runs");
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{line}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        tried.push(command);
+    }
+    assert_eq!(tried.len(), 7);
+}
+
+#[test]
+fn wrong_usage_ends_in_exit_2_with_a_usage_text() {
+    for arguments in [
+        vec!["fly"],
+        vec!["run"],
+        vec!["run", "x.ndjson", "--journal", "j"],
+        vec!["run", "x.ndjson", "--journal", "j", "--sandbox", "--config", "c"],
+        vec!["run", "x.ndjson", "--journal", "j", "--sandbox", "--via", "pigeon"],
+        vec!["show", "j", "dispatch"],
+        vec!["sandbox", "--fault", "fire=1"],
+        vec!["sandbox", "--fault", "drop=0.9", "--fault", "5xx=0.9"],
+        vec!["audit", "j", "--expect-head", "abc"],
+        vec!["bench", "--records", "0"],
+        vec!["health", "j", "--as-of", "-1"],
+    ] {
+        let (code, text) = stderr(&arguments);
+        assert_eq!(code, Some(2), "{arguments:?}: {text}");
+        assert!(!text.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_configuration_that_cannot_be_used_names_the_key_and_never_the_value() {
+    let place = Place::new();
+    let path = place.path("c.toml");
+    let journal = place.path("j").display().to_string();
+    let valid = std::fs::read_to_string(example("leasehold.toml")).expect("readable");
+    for (from, to, code, said) in [
+        ("[dispatch]", "canary = 1\n[dispatch]", 2, "config_syntax: line"),
+        ("max_attempts = 5", "max_attempts = 77", 2, "dispatch.max_attempts: 1 to 20"),
+        ("lease_seconds = 600.0", "lease_seconds = 30.0", 2, "longer than cms.timeout_seconds"),
+        ("http://127.0.0.1:8700", "http://canary.example", 2, "cms.origin"),
+        ("key_file = \"sandbox.key\"", "key_file = \"canary\"", 2, "cms.signing"),
+        ("key_file = \"sandbox.key\"", "key_env = \"CANARY_NOT_SET\"", 2, "cms.signing"),
+    ] {
+        std::fs::write(&path, valid.replace(from, to)).expect("writable");
+        std::fs::copy(example("sandbox.key"), place.path("sandbox.key")).expect("copied");
+        let config = path.display().to_string();
+        let file = example("changes.ndjson");
+        let (found, text) = stderr(&["run", &file, "--journal", &journal, "--config", &config]);
+        assert_eq!(found, Some(code), "{to}: {text}");
+        assert!(text.contains(said) && !text.to_lowercase().contains("canary"), "{to}: {text}");
+    }
+    let (found, text) =
+        stderr(&["run", &example("changes.ndjson"), "--journal", &journal, "--config", "/none"]);
+    assert_eq!((found, text.contains("config_unreadable")), (Some(3), true), "{text}");
+    assert!(!place.path("j").exists(), "nothing was written");
+}
+
+#[test]
+fn lists_filter_and_show_tells_one_records_history() {
+    let place = Place::new();
+    let journal = place.path("journal").display().to_string();
+    let (code, _) =
+        stdout(&["run", "--sandbox", &example("changes.ndjson"), "--journal", &journal]);
+    assert_eq!(code, Some(0));
+    let lines = |arguments: &[&str]| stdout(arguments).1.lines().count();
+    assert_eq!(lines(&["list", &journal, "--json"]), 240);
+    let of_site = lines(&["list", &journal, "--json", "--site", "hut-booking"]);
+    assert!(of_site > 0 && of_site < 240);
+    assert_eq!(lines(&["list", &journal, "--json", "--state", "failed"]), 0);
+    assert_eq!(lines(&["list", &journal, "--json", "--flow", "dispatch"]), 240);
+    let output = program().args(["show", &journal, "dispatch", "hut-0001", "--json"]).output();
+    let history = printed(&output.expect("the program runs"));
+    let events: Vec<_> = history["events"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|event| event["event"].as_str().expect("a name"))
+        .collect();
+    assert_eq!(events, ["registered", "claimed", "completed"]);
+    assert_eq!(history["status"]["status"], "succeeded");
+    let (code, text) = stderr(&["show", &journal, "dispatch", "nobody"]);
+    assert_eq!((code, text.contains("record_missing")), (Some(1), true), "{text}");
+    let (code, text) = stdout(&["health", &journal]);
+    assert_eq!((code, text.starts_with("dispatch: ok")), (Some(0), true), "{text}");
+}
+
+#[test]
+fn the_bench_prints_every_figure() {
+    let place = Place::new();
+    let folder = place.path(".").display().to_string();
+    let (code, text) = stdout(&[
+        "bench",
+        "--records",
+        "64",
+        "--backlog",
+        "32",
+        "--in-flight",
+        "8",
+        "--folder",
+        &folder,
+    ]);
+    assert_eq!(code, Some(0));
+    let figures: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    for name in [
+        "enqueue_per_second",
+        "lives_per_second",
+        "claim_p99_seconds",
+        "health_seconds",
+        "open_seconds",
+        "audit_events_per_second",
+        "disk_bytes_per_life",
+        "raw_limit_lives_per_second",
+    ] {
+        let figure = figures.iter().find(|figure| figure["figure"] == name);
+        let figure = figure.unwrap_or_else(|| panic!("no {name}"));
+        assert!(figure["value"].as_f64().is_some_and(f64::is_finite), "{figure}");
+        assert_eq!(figure["records"], 64);
+    }
+}

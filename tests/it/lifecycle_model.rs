@@ -1,0 +1,300 @@
+//! Properties of the record lifecycle: any commands, in any order, at any time.
+
+use crate::support::{accepted, change};
+use leasehold_actors::agenda::{Agenda, Slot};
+use leasehold_actors::codec;
+use leasehold_actors::contract::change::Change;
+use leasehold_actors::contract::dispatch::DispatchResponse;
+use leasehold_actors::contract::text::{ErrorCode, WorkerToken};
+use leasehold_actors::contract::time::{Ceiling, Duration, Timestamp};
+use leasehold_actors::flows::dispatch::{Dispatch, DispatchBinding};
+use leasehold_actors::health::{Tally, class};
+use leasehold_actors::invariants::{self, broken};
+use leasehold_actors::record::event::{Ending, Loss};
+use leasehold_actors::record::policy::Delays;
+use leasehold_actors::record::{
+    Command, Event, Flow, LeaseToken, Policy, Proof, Refusal, Settlement, State, StateKind, decide,
+    evolve,
+};
+use proptest::prelude::*;
+
+/// One command of the model; numbers pick which lease's proof is shown.
+#[derive(Debug, Clone)]
+enum Move {
+    Register { ceiling: i64 },
+    Claim { lease: f64 },
+    Complete { lease: usize },
+    Retry { lease: usize },
+    Fail { lease: usize },
+    Expire,
+    Abandon,
+}
+
+fn moves() -> impl Strategy<Value = Vec<(Move, f64)>> {
+    let one = prop_oneof![
+        1 => (1_i64..=4).prop_map(|ceiling| Move::Register { ceiling }),
+        4 => (1.0..100.0).prop_map(|lease| Move::Claim { lease }),
+        1 => (0_usize..4).prop_map(|lease| Move::Complete { lease }),
+        3 => (0_usize..4).prop_map(|lease| Move::Retry { lease }),
+        1 => (0_usize..4).prop_map(|lease| Move::Fail { lease }),
+        2 => Just(Move::Expire),
+        1 => Just(Move::Abandon),
+    ];
+    // Time mostly goes forward, sometimes back.
+    proptest::collection::vec((one, -20.0..120.0), 1..40)
+}
+
+struct Model {
+    policy: Policy,
+    state: State<Dispatch>,
+    now: f64,
+    proofs: Vec<Proof<Dispatch>>,
+    events: Vec<Event<Dispatch>>,
+    tokens: u32,
+}
+
+impl Model {
+    fn new() -> Self {
+        let policy = Policy::new(Delays::default()).expect("the defaults are valid");
+        Self {
+            policy,
+            state: State::Vacant,
+            now: 1000.0,
+            proofs: vec![],
+            events: vec![],
+            tokens: 0,
+        }
+    }
+
+    fn proof(&self, lease: usize) -> Option<Proof<Dispatch>> {
+        // 0 is the newest lease, others are stale.
+        self.proofs.iter().rev().nth(lease).cloned()
+    }
+
+    fn command(&mut self, step: &Move) -> Option<Command<Dispatch>> {
+        let code = ErrorCode::known("network");
+        let settle = |proof, settlement| Command::Settle { proof, settlement };
+        Some(match step {
+            Move::Register { ceiling } => {
+                let change = Change::parse(change("event-1").as_bytes()).expect("a change");
+                let ceiling = Ceiling::new(*ceiling).expect("in range");
+                let binding = DispatchBinding::of(&change, ceiling);
+                Command::Register { binding, payload: change.payload, settled: None }
+            }
+            Move::Claim { lease } => {
+                self.tokens += 1;
+                let token_sha256 = LeaseToken::new(self.tokens.to_string().into()).sha256();
+                let lease = Duration::new(*lease).expect("in range");
+                let owner = WorkerToken::new("w").expect("a worker");
+                Command::Claim { owner, token_sha256, lease }
+            }
+            Move::Complete { lease } => {
+                let id = leasehold_actors::contract::text::Token::new("event-1").expect("a token");
+                let answer = accepted("event-1", 2);
+                let report = DispatchResponse::parse(answer.as_bytes(), &id).expect("an answer");
+                settle(self.proof(*lease)?, Settlement::Report(report))
+            }
+            Move::Retry { lease } => {
+                settle(self.proof(*lease)?, Settlement::Retry { code, retry_after: None })
+            }
+            Move::Fail { lease } => settle(self.proof(*lease)?, Settlement::Fail { code }),
+            Move::Expire => Command::Expire,
+            Move::Abandon => Command::Abandon,
+        })
+    }
+
+    /// Makes one move; answers the states before and after, and the refusal.
+    fn step(&mut self, step: &Move, by: f64) -> (State<Dispatch>, Option<Refusal>) {
+        self.now = (self.now + by).max(0.0);
+        let now = Timestamp::new(self.now).expect("a time");
+        let before = self.state.clone();
+        let Some(command) = self.command(step) else { return (before, None) };
+        match decide(&self.policy, &self.state, command, now) {
+            Err(refusal) => (before, Some(refusal)),
+            Ok(events) => {
+                for event in events {
+                    self.state =
+                        evolve(self.state.clone(), &event).expect("decided events are legal");
+                    self.events.push(event);
+                }
+                if let State::Leased { record, lease } = &self.state
+                    && !matches!(before, State::Leased { .. })
+                {
+                    self.proofs.push(Proof {
+                        binding: record.binding.clone(),
+                        attempt: record.attempts,
+                        owner: lease.owner.clone(),
+                        token_sha256: lease.token_sha256,
+                        expires_at: lease.expires_at,
+                    });
+                }
+                (before, None)
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(10_000))]
+
+    /// R1 to R4 after every move; R5 and I5: nothing leaves a final state; I3: a refusal, or a stale
+    /// token, changes nothing.
+    #[test]
+    fn r1_r2_r3_r4_r5_hold_after_every_move(moves in moves()) {
+        let mut model = Model::new();
+        for (step, by) in &moves {
+            let newest = model.proofs.len();
+            let (before, refusal) = model.step(step, *by);
+            prop_assert_eq!(broken(&model.state), None);
+            if refusal.is_some() || matches!(before.kind(), Some(StateKind::Completed | StateKind::Failed)) {
+                prop_assert_eq!(&model.state, &before);
+            }
+            if let Move::Complete { lease } | Move::Retry { lease } | Move::Fail { lease } = step {
+                // Only the newest lease, while it is held, moves anything.
+                if *lease > 0 || newest == 0 {
+                    prop_assert_eq!(&model.state, &before);
+                }
+            }
+        }
+    }
+
+    /// I10: replaying the stored bytes of any prefix gives the live state.
+    #[test]
+    fn i10_replaying_any_prefix_gives_the_state_that_was_live_then(moves in moves()) {
+        let mut model = Model::new();
+        let mut lived = vec![State::Vacant];
+        for (step, by) in &moves {
+            let events = model.events.len();
+            model.step(step, *by);
+            lived.extend(std::iter::repeat_n(model.state.clone(), model.events.len() - events));
+        }
+        let mut replayed = State::<Dispatch>::Vacant;
+        for (event, live) in model.events.iter().zip(&lived[1..]) {
+            let body = codec::encode(event).expect("an event encodes");
+            let event = codec::decode::<Dispatch>(&body).expect("it reads back");
+            replayed = evolve(replayed, &event).expect("it happened");
+            prop_assert_eq!(&replayed, live);
+        }
+    }
+
+    /// I9: the tally and the agenda that followed every transition equal those of the last state.
+    #[test]
+    fn i9_the_tally_and_the_agenda_follow_from_the_states(moves in moves()) {
+        let mut model = Model::new();
+        let (mut tally, mut agenda) = (Tally::default(), Agenda::default());
+        let identity = leasehold_actors::record::Identity::new("event-1");
+        for (step, by) in &moves {
+            let (before, _) = model.step(step, *by);
+            let (old, new) = (class(&before), class(&model.state));
+            if before != model.state {
+                tally.shift(old, new);
+                agenda.place(&identity, Slot::of(&before, old), Slot::of(&model.state, new));
+            }
+            let now = Timestamp::new(model.now).expect("a time");
+            let mut counted = Tally::default();
+            counted.shift(None, new);
+            prop_assert_eq!(&tally, &counted);
+            let due = matches!(&model.state, State::Ready { record, .. } if record.next_at <= now);
+            prop_assert_eq!(agenda.due_count(now), u64::from(due));
+            let expired = model.state.lease().is_some_and(|lease| lease.expired(now));
+            prop_assert_eq!(agenda.expired_count(now), u64::from(expired));
+        }
+    }
+
+    /// I4: every grant adds one attempt, and no grant comes after the ceiling.
+    #[test]
+    fn i4_attempts_count_every_grant_and_end_at_the_ceiling(moves in moves()) {
+        let mut model = Model::new();
+        for (step, by) in &moves {
+            model.step(step, *by);
+            let grants = model.events.iter().filter(|e| matches!(e, Event::Claimed { .. })).count();
+            if let Some(record) = model.state.record() {
+                prop_assert_eq!(record.attempts as usize, grants);
+                prop_assert!(record.attempts <= Dispatch::ceiling(&record.binding).get());
+            }
+        }
+    }
+}
+
+/// Every kind of event, for trying on every kind of state.
+pub(crate) fn every_event() -> Vec<Event<Dispatch>> {
+    let at = |seconds| Timestamp::new(seconds).expect("a time");
+    let change = Change::parse(change("event-1").as_bytes()).expect("a change");
+    let binding = DispatchBinding::of(&change, Ceiling::new(5).expect("in range"));
+    let id = change.event_id.clone();
+    let code = ErrorCode::known("network");
+    let outcome =
+        DispatchResponse::parse(accepted("event-1", 2).as_bytes(), &id).expect("an answer");
+    vec![
+        Event::Registered { at: at(100.0), binding, payload: change.payload, settled: None },
+        Event::Claimed {
+            at: at(101.0),
+            attempt: 1,
+            owner: WorkerToken::new("worker-1").expect("a worker"),
+            token_sha256: LeaseToken::new("token".into()).sha256(),
+            expires_at: at(161.0),
+        },
+        Event::Completed { at: at(102.0), next_at: at(102.0), outcome },
+        Event::Watched { at: at(102.0), next_at: at(132.0), progress: () },
+        Event::Unchanged { at: at(102.0), next_at: at(132.0) },
+        Event::Retried { at: at(102.0), next_at: at(107.0), failures: 0, code: code.clone() },
+        Event::Failed {
+            at: at(102.0),
+            next_at: at(102.0),
+            failures: 0,
+            code: code.clone(),
+            progress: None,
+        },
+        Event::LeaseLost {
+            at: at(161.0),
+            next_at: at(161.0),
+            failures: 0,
+            code,
+            loss: Loss::Expired,
+            ending: Ending::Retry,
+        },
+    ]
+}
+
+#[test]
+fn r5_no_event_leaves_a_final_state_and_none_but_registration_enters() {
+    let events = every_event();
+    let apply = |names: &[usize]| {
+        names.iter().fold(State::Vacant, |state, at| {
+            evolve(state, &events[*at]).expect("this order is legal")
+        })
+    };
+    let vacant = State::<Dispatch>::Vacant;
+    let (ready, leased) = (apply(&[0]), apply(&[0, 1]));
+    let (completed, failed) = (apply(&[0, 1, 2]), apply(&[0, 1, 6]));
+    for (number, event) in events.iter().enumerate() {
+        assert_eq!(evolve(vacant.clone(), event).is_ok(), number == 0, "{}", event.name());
+        assert_eq!(evolve(ready.clone(), event).is_ok(), number == 1, "{}", event.name());
+        assert_eq!(evolve(leased.clone(), event).is_ok(), number >= 2, "{}", event.name());
+        assert!(evolve(completed.clone(), event).is_err(), "{}", event.name());
+        assert!(evolve(failed.clone(), event).is_err(), "{}", event.name());
+    }
+}
+
+#[test]
+fn a_state_that_breaks_an_invariant_is_told_by_its_id() {
+    let events = every_event();
+    let at = |seconds| Timestamp::new(seconds).expect("a time");
+    let ready = evolve(State::Vacant, &events[0]).expect("it registers");
+    let leased = evolve(ready.clone(), &events[1]).expect("it is claimed");
+    let broken_id = |state: &State<Dispatch>| broken(state).map(|invariant| invariant.id);
+    assert_eq!(broken_id(&ready), None);
+    let State::Leased { record, lease } = leased else { panic!("it is leased") };
+    let mut over = record.clone();
+    over.attempts = 6;
+    assert_eq!(broken_id(&State::Leased { record: over, lease: lease.clone() }), Some("R1"));
+    let mut early = record.clone();
+    early.next_at = at(1.0);
+    assert_eq!(broken_id(&State::Leased { record: early, lease: lease.clone() }), Some("R2"));
+    let mut short = lease;
+    short.expires_at = record.updated_at;
+    assert_eq!(broken_id(&State::Leased { record: record.clone(), lease: short }), Some("R3"));
+    let wait = leasehold_actors::record::Wait::Pending;
+    assert_eq!(broken_id(&State::Ready { record, wait }), Some("R4"));
+    assert_eq!(invariants::ALL.len(), 5);
+}
