@@ -3,6 +3,7 @@
 //! Owns its shape, its defaults and its checks; `examples/leasehold.toml` documents every key.
 //! Secrets are named here by variable or file and never written here.
 
+use crate::http::credentials::are_allowed;
 use crate::http::{CmsClient, CmsOptions, HmacSha256Signer, NoAuthHeaders, StaticAuthHeader};
 use leasehold_actors::contract::text::Token;
 use leasehold_actors::record::policy::{Delays, Policy};
@@ -16,8 +17,10 @@ pub enum ConfigInvalid {
     /// The file cannot be read.
     #[error("config_unreadable: the file cannot be read")]
     Unreadable,
-    /// Not TOML, a key that is not known, or a value of another kind.
-    #[error("config_syntax: line {line}: not TOML, an unknown key, or a value of the wrong kind")]
+    /// Not TOML, a key that is not known or is missing, or a value of another kind.
+    #[error(
+        "config_syntax: line {line}: not TOML, an unknown or a missing key, or a value of the wrong kind"
+    )]
     Syntax {
         /// Where.
         line: usize,
@@ -37,7 +40,7 @@ const fn value(key: &'static str, rule: &'static str) -> ConfigInvalid {
 }
 
 /// The whole file.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The CMS.
@@ -51,7 +54,7 @@ pub struct Config {
 }
 
 /// Section `[cms]`.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CmsConfig {
     /// `https://host[:port]`.
@@ -76,7 +79,7 @@ pub struct SigningConfig {
     pub key_id: String,
     /// The environment variable that holds the key.
     pub key_env: Option<String>,
-    /// The file that holds the key; its last line feed is not part of it.
+    /// The file that holds the key; its last line end is not part of it.
     pub key_file: Option<PathBuf>,
 }
 
@@ -89,7 +92,7 @@ pub struct AuthorizationConfig {
     pub header: String,
     /// The environment variable that holds its value.
     pub value_env: Option<String>,
-    /// The file that holds its value; its last line feed is not part of it.
+    /// The file that holds its value; its last line end is not part of it.
     pub value_file: Option<PathBuf>,
 }
 
@@ -109,6 +112,19 @@ pub struct DispatchConfig {
     pub max_delay_seconds: f64,
     /// Largest `Retry-After` that is honoured, in seconds; default 3600.
     pub retry_after_max_seconds: f64,
+}
+
+impl std::fmt::Debug for Config {
+    /// An origin that was not checked yet may carry anything.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Config").field("dispatch", &self.dispatch).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for CmsConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CmsConfig").finish_non_exhaustive()
+    }
 }
 
 fn thirty() -> f64 {
@@ -165,30 +181,48 @@ impl Config {
     pub fn parse(text: &str) -> Result<Self, ConfigInvalid> {
         let config: Self = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start.min(text.len()));
-            ConfigInvalid::Syntax { line: text[..at].lines().count().max(1) }
+            ConfigInvalid::Syntax { line: text[..at].matches('\n').count() + 1 }
         })?;
-        let dispatch = &config.dispatch;
-        if !(1..=20).contains(&dispatch.max_attempts) {
-            return Err(value("dispatch.max_attempts", "1 to 20"));
-        }
-        if !(1..=1024).contains(&dispatch.in_flight) {
-            return Err(value("dispatch.in_flight", "1 to 1024"));
-        }
-        if !(dispatch.lease_seconds > config.cms.timeout_seconds
-            && dispatch.lease_seconds <= 86_400.0)
-        {
-            return Err(value(
+        config.check()?;
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<(), ConfigInvalid> {
+        let dispatch = &self.dispatch;
+        let day = |seconds: f64| seconds > 0.0 && seconds <= 86_400.0;
+        let rules = [
+            (
+                self.cms.timeout_seconds > 0.0 && self.cms.timeout_seconds <= 300.0,
+                "cms.timeout_seconds",
+                "more than 0, at most 300",
+            ),
+            ((1..=20).contains(&dispatch.max_attempts), "dispatch.max_attempts", "1 to 20"),
+            ((1..=1024).contains(&dispatch.in_flight), "dispatch.in_flight", "1 to 1024"),
+            (
+                dispatch.lease_seconds > self.cms.timeout_seconds && day(dispatch.lease_seconds),
                 "dispatch.lease_seconds",
                 "longer than cms.timeout_seconds, at most 86400",
-            ));
-        }
-        if Policy::new(dispatch.delays()).is_err() {
-            return Err(value(
+            ),
+            (
+                day(dispatch.retry_after_max_seconds),
+                "dispatch.retry_after_max_seconds",
+                "more than 0, at most 86400",
+            ),
+            (
+                day(dispatch.max_delay_seconds),
+                "dispatch.max_delay_seconds",
+                "more than 0, at most 86400",
+            ),
+            (
+                Policy::new(dispatch.delays()).is_ok(),
                 "dispatch.base_delay_seconds",
-                "delays are more than 0, at most 86400, base at most max",
-            ));
+                "more than 0, at most dispatch.max_delay_seconds",
+            ),
+        ];
+        match rules.into_iter().find(|(kept, ..)| !kept) {
+            Some((_, key, rule)) => Err(value(key, rule)),
+            None => Ok(()),
         }
-        Ok(config)
     }
 
     /// Makes the CMS client; reads the secrets now.
@@ -218,12 +252,23 @@ impl Config {
                 )?;
                 let secret = String::from_utf8(secret)
                     .map_err(|_| value("cms.authorization", "the value must be text"))?;
-                let header =
-                    StaticAuthHeader::new(authorization.header.clone(), SecretString::from(secret));
+                let secret = SecretString::from(secret);
+                if !are_allowed(&[(authorization.header.clone(), secret.clone())]) {
+                    return Err(value(
+                        "cms.authorization",
+                        "a header name that is not reserved, a value of 1 to 4096 visible ASCII characters",
+                    ));
+                }
+                let header = StaticAuthHeader::new(authorization.header.clone(), secret);
                 CmsClient::new(&options, signer, header)
             }
         };
-        client.map_err(|_| value("cms.origin", "https://host[:port], or http to this machine with allow_http_loopback; timeout_seconds at most 300"))
+        client.map_err(|_| {
+            value(
+                "cms.origin",
+                "https://host[:port], or http to this machine with allow_http_loopback",
+            )
+        })
     }
 
     fn secret(
@@ -239,8 +284,10 @@ impl Config {
             (None, Some(file)) => {
                 let mut bytes = std::fs::read(self.folder.join(file))
                     .map_err(|_| value(key, "the secret's file cannot be read"))?;
-                if bytes.last() == Some(&b'\n') {
-                    bytes.pop();
+                for end in [b'\n', b'\r'] {
+                    if bytes.last() == Some(&end) {
+                        bytes.pop();
+                    }
                 }
                 Ok(bytes)
             }
@@ -277,12 +324,36 @@ mod tests {
     }
 
     #[test]
+    fn secrets_lose_their_line_end_and_a_header_is_checked_before_anything_is_sent() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("c.toml");
+        let file = SMALLEST.replace("key_env = \"NOT_SET_ANYWHERE\"", "key_file = \"key\"");
+        std::fs::write(folder.path().join("key"), "secret\r\n").expect("writable");
+        for (header, secret, good) in [
+            ("X-A", "value\r\n", true),
+            ("Authorization", "Bearer x", true),
+            ("Content-Type", "x", false),
+            ("X-A", "", false),
+            ("X-A", "a\nb", false),
+        ] {
+            std::fs::write(folder.path().join("value"), secret).expect("writable");
+            let section =
+                format!("[cms.authorization]\nheader = \"{header}\"\nvalue_file = \"value\"\n");
+            std::fs::write(&path, format!("{file}{section}")).expect("writable");
+            let config = Config::read(&path).expect("it is valid");
+            assert_eq!(config.secret("k", None, Some(Path::new("key"))), Ok(b"secret".to_vec()));
+            assert_eq!(config.cms_client().is_ok(), good, "{header} {secret:?}");
+        }
+    }
+
+    #[test]
     fn values_outside_of_their_rules_are_named_by_key() {
         for (line, key) in [
             ("max_attempts = 21", "dispatch.max_attempts"),
             ("in_flight = 0", "dispatch.in_flight"),
             ("lease_seconds = 30.0", "dispatch.lease_seconds"),
             ("base_delay_seconds = 301.0", "dispatch.base_delay_seconds"),
+            ("retry_after_max_seconds = 0.0", "dispatch.retry_after_max_seconds"),
         ] {
             let error = Config::parse(&format!("{SMALLEST}[dispatch]\n{line}\n"))
                 .expect_err("out of range");

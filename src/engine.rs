@@ -35,6 +35,7 @@ pub struct EngineBuilder {
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     abandon: bool,
+    anchor_beside: bool,
 }
 
 impl EngineBuilder {
@@ -46,6 +47,7 @@ impl EngineBuilder {
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy),
             abandon: true,
+            anchor_beside: true,
         }
     }
 
@@ -86,6 +88,15 @@ impl EngineBuilder {
         self
     }
 
+    /// Whether the head is also noted beside the journal's folder, in `<folder>.anchor`; on by default.
+    /// It is how a folder that was put back to an older state is noticed. Turn it off where the folder
+    /// above cannot be written.
+    #[must_use]
+    pub fn anchor_beside(mut self, beside: bool) -> Self {
+        self.anchor_beside = beside;
+        self
+    }
+
     /// Opens the journal, or makes it, verifies all of it, and starts the engine.
     ///
     /// # Errors
@@ -99,10 +110,12 @@ impl EngineBuilder {
         let mut id = [0; 16];
         self.entropy.fill(&mut id);
         let options = LogOptions { new_id: JournalId(id), create: true };
-        let durability = self.durability;
+        let (durability, beside) = (self.durability, self.anchor_beside);
         let open: OpenStore = match self.place {
             Place::Folder(path) => Box::new(move |visit| {
-                opened(SledMedium::open(&path, true, durability)?, options, visit)
+                let medium = SledMedium::open(&path, true, durability)?;
+                let medium = if beside { medium } else { medium.without_outer_anchor() };
+                opened(medium, options, visit)
             }),
             Place::Memory(disk) => Box::new(move |visit| opened(disk.medium(), options, visit)),
         };

@@ -132,8 +132,12 @@ impl<F: Answers> Handle<F> {
         Ok(granted.map(Claim::new))
     }
 
-    async fn settle(&self, claim: &Claim<F>, settlement: Settlement<F>) -> Result<State<F>, Error> {
-        let now = self.now()?;
+    async fn settle(
+        &self,
+        claim: &Claim<F>,
+        settlement: Settlement<F>,
+        now: Timestamp,
+    ) -> Result<State<F>, Error> {
         let command = Command::Settle { proof: claim.granted.proof(), settlement };
         let identity = claim.granted.identity.clone();
         let recorded = self.port.command(identity, command, now).await.map_err(Error::of::<F>)?;
@@ -146,13 +150,9 @@ impl<F: Answers> Handle<F> {
         claim: &Claim<F>,
         settlement: Settlement<F>,
     ) -> Result<F::Attempt, Error> {
-        let state = self.settle(claim, settlement).await?;
-        F::attempt(&state).ok_or(Error::Stopped)
-    }
-
-    fn status_of(&self, state: &State<F>) -> Result<F::Status, Error> {
         let now = self.now()?;
-        F::status(state, now).ok_or(Error::Stopped)
+        let state = self.settle(claim, settlement, now).await?;
+        F::attempt(&state).ok_or(Error::Stopped)
     }
 
     /// Reads an answer against the claim it is for.
@@ -170,10 +170,10 @@ impl<F: Answers> Handle<F> {
         claim: &Claim<F>,
         answer: impl AsRef<[u8]>,
     ) -> Result<F::Status, Error> {
-        self.now()?;
+        let now = self.now()?;
         let report = Self::report(claim, answer.as_ref())?;
-        let state = self.settle(claim, Settlement::Report(report)).await?;
-        self.status_of(&state)
+        let state = self.settle(claim, Settlement::Report(report), now).await?;
+        F::status(&state, now).ok_or(Error::Stopped)
     }
 
     /// Settles the attempt as failed for now: it is tried again after the back-off, unless its ceiling
@@ -183,9 +183,10 @@ impl<F: Answers> Handle<F> {
     /// [`Error::Blocked`] with `error_invalid`, `time_invalid`, then as [`Self::complete`].
     pub async fn retry(&self, claim: &Claim<F>, code: &str) -> Result<F::Status, Error> {
         let code = error_code(code)?;
+        let now = self.now()?;
         let settlement = Settlement::Retry { code, retry_after: None };
-        let state = self.settle(claim, settlement).await?;
-        self.status_of(&state)
+        let state = self.settle(claim, settlement, now).await?;
+        F::status(&state, now).ok_or(Error::Stopped)
     }
 
     /// Settles the attempt as failed for good.
@@ -194,8 +195,9 @@ impl<F: Answers> Handle<F> {
     /// As [`Self::retry`].
     pub async fn fail(&self, claim: &Claim<F>, code: &str) -> Result<F::Status, Error> {
         let code = error_code(code)?;
-        let state = self.settle(claim, Settlement::Fail { code }).await?;
-        self.status_of(&state)
+        let now = self.now()?;
+        let state = self.settle(claim, Settlement::Fail { code }, now).await?;
+        F::status(&state, now).ok_or(Error::Stopped)
     }
 
     /// The flow's health. Costs the same however many records there are.

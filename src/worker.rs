@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::handle::{Claim, Handle};
 use leasehold_actors::arguments::{self, Blocked};
 use leasehold_actors::contract::text::ErrorCode;
-use leasehold_actors::contract::time::Duration;
+use leasehold_actors::contract::time::{DURATION_SECONDS_MAX, Duration};
 use leasehold_actors::flows::Answers;
 use leasehold_actors::record::Settlement;
 use std::future::Future;
@@ -21,8 +21,8 @@ use tokio::sync::watch;
 /// Longest time a worker sleeps while anything waits, whatever the clocks say.
 const TICK_SECONDS_MAX: f64 = 30.0;
 
-/// Why a call failed.
-#[derive(Debug, Clone, PartialEq)]
+/// Why a call failed. `Debug` does not print a code that was not checked yet.
+#[derive(Clone, PartialEq)]
 pub enum CallFailure {
     /// The client says what happened, with a code and whether it may pass.
     Marked {
@@ -35,6 +35,20 @@ pub enum CallFailure {
     },
     /// Anything else: final, with the flow's own `client_failure`.
     Unmarked,
+}
+
+impl std::fmt::Debug for CallFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Marked { code, retryable, retry_after_seconds } => f
+                .debug_struct("Marked")
+                .field("code", &ErrorCode::new(code))
+                .field("retryable", retryable)
+                .field("retry_after_seconds", retry_after_seconds)
+                .finish(),
+            Self::Unmarked => f.write_str("Unmarked"),
+        }
+    }
 }
 
 /// A host's own way to the other side.
@@ -84,7 +98,8 @@ impl<F: Answers> Handle<F> {
         let lease = arguments::lease::<F>(lease_seconds)?;
         arguments::lease_outlasts::<F>(lease, client.longest_call_seconds())?;
         let Some(claim) = self.claim(worker, lease_seconds).await? else { return Ok(None) };
-        let called = unwinding(client.call(claim.request())).await;
+        // Inside the async block, so that a client that panics before its future is caught too.
+        let called = unwinding(async { client.call(claim.request()).await }).await;
         let settlement = self.settlement(&claim, called);
         self.settle_attempt(&claim, settlement).await.map(Some)
     }
@@ -102,7 +117,8 @@ impl<F: Answers> Handle<F> {
                 Err(Blocked(code)) => Settlement::Fail { code },
             },
             Some(Err(CallFailure::Marked { code, retryable, retry_after_seconds })) => {
-                let retry_after = retry_after_seconds.and_then(Duration::new);
+                let retry_after = retry_after_seconds
+                    .and_then(|seconds| Duration::new(seconds.min(DURATION_SECONDS_MAX)));
                 match (ErrorCode::new(&code), retryable) {
                     (Some(code), true) => Settlement::Retry { code, retry_after },
                     (Some(code), false) => Settlement::Fail { code },
@@ -155,21 +171,52 @@ where
     C: Client<F> + 'static,
 {
     let mut workers = tokio::task::JoinSet::new();
+    let failed = watch::Sender::new(false);
     for number in 0..options.in_flight.max(1) {
         let worker = format!("{}-{number}", options.worker);
-        let (handle, client, stop, seen) =
-            (handle.clone(), Arc::clone(&client), stop.clone(), seen.clone());
+        let (handle, client, seen) = (handle.clone(), Arc::clone(&client), seen.clone());
+        let stops = Stops { asked: stop.clone(), failed: failed.subscribe() };
         let lease_seconds = options.lease_seconds;
         workers.spawn(async move {
-            work(&handle, client.as_ref(), &worker, lease_seconds, stop, seen).await
+            work(&handle, client.as_ref(), &worker, lease_seconds, stops, seen).await
         });
     }
     let mut result = Ok(());
     while let Some(ended) = workers.join_next().await {
         // A worker's panic is ours; a client's is caught in `run_once`.
-        result = result.and(ended.unwrap_or(Err(Error::Stopped)));
+        let ended = ended.unwrap_or(Err(Error::Stopped));
+        if ended.is_err() {
+            failed.send_replace(true);
+        }
+        result = result.and(ended);
     }
     result
+}
+
+/// Why a worker ends before its work does.
+struct Stops {
+    /// The caller says so.
+    asked: watch::Receiver<bool>,
+    /// Another worker met an error that is not about one record.
+    failed: watch::Receiver<bool>,
+}
+
+impl Stops {
+    fn now(&self) -> bool {
+        *self.asked.borrow() || *self.failed.borrow()
+    }
+
+    /// Waits for either; a sender that is gone counts as asking.
+    async fn changed(&mut self) {
+        let (asked, failed) = (&mut self.asked, &mut self.failed);
+        let gone = tokio::select! {
+            changed = asked.changed() => changed.is_err(),
+            changed = failed.changed() => changed.is_err(),
+        };
+        if gone {
+            self.asked = watch::Sender::new(true).subscribe();
+        }
+    }
 }
 
 async fn work<F: Answers, C: Client<F>>(
@@ -177,11 +224,11 @@ async fn work<F: Answers, C: Client<F>>(
     client: &C,
     worker: &str,
     lease_seconds: f64,
-    mut stop: watch::Receiver<bool>,
+    mut stops: Stops,
     seen: impl Fn(&F::Attempt),
 ) -> Result<(), Error> {
     let mut moves = handle.moves();
-    while !*stop.borrow() {
+    while !stops.now() {
         moves.mark_unchanged();
         match handle.run_once(client, worker, lease_seconds).await {
             Ok(Some(attempt)) => {
@@ -193,6 +240,10 @@ async fn work<F: Answers, C: Client<F>>(
                 tracing::warn!(code = blocked.code(), "a settlement was refused");
                 continue;
             }
+            Err(Error::Busy) => {
+                tokio::task::yield_now().await;
+                continue;
+            }
             Err(error) => return Err(error),
         }
         let Some(next_at) = handle.next_at().await? else { return Ok(()) };
@@ -201,7 +252,7 @@ async fn work<F: Answers, C: Client<F>>(
         tokio::select! {
             () = clock.sleep(wait) => {}
             _ = moves.changed() => {}
-            _ = stop.changed() => {}
+            () = stops.changed() => {}
         }
     }
     Ok(())

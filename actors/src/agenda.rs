@@ -8,7 +8,7 @@
 
 use crate::contract::time::Timestamp;
 use crate::record::{Flow, Identity, State};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// What the agenda knows of a record. `C` is what health tells apart ([`crate::health::Class`]).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -30,6 +30,8 @@ pub enum Slot<C> {
     Leased {
         /// When that ends.
         expires_at: Timestamp,
+        /// What health counts it as.
+        class: C,
     },
 }
 
@@ -44,8 +46,10 @@ impl<C> Slot<C> {
                 next_at: record.next_at,
                 class,
             },
-            (State::Leased { lease, .. }, _) => Self::Leased { expires_at: lease.expires_at },
-            (State::Ready { .. }, None)
+            (State::Leased { lease, .. }, Some(class)) => {
+                Self::Leased { expires_at: lease.expires_at, class }
+            }
+            (State::Ready { .. } | State::Leased { .. }, None)
             | (State::Vacant | State::Completed { .. } | State::Failed { .. }, _) => Self::Idle,
         }
     }
@@ -65,7 +69,7 @@ pub struct Agenda<C> {
     due: BTreeMap<Order, (Timestamp, C)>,
     /// Those whose due time is later.
     later: BTreeMap<(Timestamp, Order), C>,
-    leases: BTreeSet<(Timestamp, Identity)>,
+    leases: BTreeMap<(Timestamp, Identity), C>,
     /// The latest time anybody asked for.
     as_of: Timestamp,
 }
@@ -75,7 +79,7 @@ impl<C> Default for Agenda<C> {
         Self {
             due: BTreeMap::new(),
             later: BTreeMap::new(),
-            leases: BTreeSet::new(),
+            leases: BTreeMap::new(),
             as_of: Timestamp::ZERO,
         }
     }
@@ -94,7 +98,7 @@ impl<C: Copy> Agenda<C> {
                     self.later.remove(&(next_at, order));
                 }
             }
-            Slot::Leased { expires_at } => {
+            Slot::Leased { expires_at, .. } => {
                 self.leases.remove(&(expires_at, identity.clone()));
             }
         }
@@ -108,38 +112,40 @@ impl<C: Copy> Agenda<C> {
                     self.later.insert((next_at, order), class);
                 }
             }
-            Slot::Leased { expires_at } => {
-                self.leases.insert((expires_at, identity.clone()));
+            Slot::Leased { expires_at, class } => {
+                self.leases.insert((expires_at, identity.clone()), class);
             }
         }
     }
 
-    /// Takes out the record that goes first among those due at `now`.
-    pub fn pick(&mut self, now: Timestamp) -> Option<(Identity, C)> {
+    /// Takes out the record that goes first among those due at `now`, with the slot it was in: whoever
+    /// does not use it has to put it back.
+    pub fn pick(&mut self, now: Timestamp) -> Option<(Identity, Slot<C>)> {
         self.advance(now);
         // All of them are due at `as_of`, which is `now` unless the clock went back.
         let order = self.due.iter().find(|(_, (next_at, _))| *next_at <= now)?.0.clone();
-        let (_, class) = self.due.remove(&order)?;
-        Some((order.identity, class))
+        let (next_at, class) = self.due.remove(&order)?;
+        let Order { rank, created_at, identity } = order;
+        Some((identity, Slot::Waiting { rank, created_at, next_at, class }))
     }
 
-    /// The records whose lease has ended at `now`.
+    /// The records whose lease has ended at `now`, with their slots.
     #[must_use]
-    pub fn expired(&self, now: Timestamp) -> Vec<Identity> {
-        let ended = self.leases.iter().take_while(|(expires_at, _)| *expires_at <= now);
-        ended.map(|(_, identity)| identity.clone()).collect()
+    pub fn expired(&self, now: Timestamp) -> Vec<(Identity, Slot<C>)> {
+        let leases = self.leases.iter().take_while(|((expires_at, _), _)| *expires_at <= now);
+        leases.map(leased).collect()
     }
 
-    /// The records that are leased, whenever their lease ends.
+    /// The records that are leased, whenever their lease ends, with their slots.
     #[must_use]
-    pub fn leased(&self) -> Vec<Identity> {
-        self.leases.iter().map(|(_, identity)| identity.clone()).collect()
+    pub fn leased(&self) -> Vec<(Identity, Slot<C>)> {
+        self.leases.iter().map(leased).collect()
     }
 
     /// How many leases have ended at `now` and are not settled. Costs those.
     #[must_use]
     pub fn expired_count(&self, now: Timestamp) -> u64 {
-        self.leases.iter().take_while(|(expires_at, _)| *expires_at <= now).count() as u64
+        self.leases.keys().take_while(|(expires_at, _)| *expires_at <= now).count() as u64
     }
 
     /// How many records are due at `now`. Costs nothing; after a clock that went back, it costs those
@@ -155,12 +161,16 @@ impl<C: Copy> Agenda<C> {
     /// The next time anything has to be done: a record is due, a lease ends.
     pub fn next_at(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.advance(now);
-        if let Some((_, (next_at, _))) = self.due.first_key_value() {
-            return Some((*next_at).max(now));
-        }
+        // All of `due` is due now, unless the clock went back; then each has its own time.
+        let due = if now >= self.as_of {
+            self.due.first_key_value().map(|_| now)
+        } else {
+            self.due.values().map(|(next_at, _)| (*next_at).max(now)).min()
+        };
         let later = self.later.first_key_value().map(|((next_at, _), _)| *next_at);
-        let lease = self.leases.first().map(|(expires_at, _)| *expires_at);
-        [later, lease].into_iter().flatten().min()
+        let lease =
+            self.leases.first_key_value().map(|((expires_at, _), _)| (*expires_at).max(now));
+        [due, later, lease].into_iter().flatten().min()
     }
 
     /// Records that wait or are leased.
@@ -190,6 +200,11 @@ impl<C: Copy> Agenda<C> {
     }
 }
 
+fn leased<C: Copy>(entry: (&(Timestamp, Identity), &C)) -> (Identity, Slot<C>) {
+    let ((expires_at, identity), class) = entry;
+    (identity.clone(), Slot::Leased { expires_at: *expires_at, class: *class })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,7 +227,7 @@ mod tests {
 
     fn order(agenda: &mut Agenda<()>, now: f64) -> Vec<String> {
         std::iter::from_fn(|| agenda.pick(at(now)))
-            .map(|(identity, ())| identity.to_string())
+            .map(|(identity, _)| identity.to_string())
             .collect()
     }
 
@@ -235,7 +250,7 @@ mod tests {
         assert_eq!(agenda.due_count(at(20.0)), 2);
         assert_eq!(agenda.due_count(at(5.0)), 1);
         assert_eq!(
-            agenda.pick(at(5.0)).map(|(identity, ())| identity.to_string()).as_deref(),
+            agenda.pick(at(5.0)).map(|(identity, _)| identity.to_string()).as_deref(),
             Some("b")
         );
         assert_eq!(agenda.pick(at(5.0)), None);
@@ -249,12 +264,17 @@ mod tests {
         let (soon, late) = (waiting(0, 1.0, 5.0), waiting(0, 1.0, 50.0));
         let mut agenda = agenda(&[("a", soon), ("b", late)]);
         assert_eq!(agenda.due_count(at(10.0)), 1);
-        agenda.place(&Identity::new("a"), soon, Slot::Leased { expires_at: at(70.0) });
+        agenda.place(&Identity::new("a"), soon, Slot::Leased { expires_at: at(70.0), class: () });
         agenda.place(&Identity::new("b"), late, Slot::Idle);
         assert_eq!((agenda.due_count(at(60.0)), agenda.len()), (0, 1));
         assert_eq!(agenda.expired(at(69.9)), []);
-        assert_eq!(agenda.expired(at(70.0)), [Identity::new("a")]);
-        agenda.place(&Identity::new("a"), Slot::Leased { expires_at: at(70.0) }, Slot::Idle);
+        let slot = Slot::Leased { expires_at: at(70.0), class: () };
+        assert_eq!(agenda.expired(at(70.0)), [(Identity::new("a"), slot)]);
+        agenda.place(
+            &Identity::new("a"),
+            Slot::Leased { expires_at: at(70.0), class: () },
+            Slot::Idle,
+        );
         assert!(agenda.is_empty());
     }
 
@@ -262,7 +282,11 @@ mod tests {
     fn the_next_time_is_the_earliest_due_time_or_expiry() {
         let mut agenda = agenda(&[("a", waiting(0, 1.0, 50.0))]);
         assert_eq!(agenda.next_at(at(10.0)), Some(at(50.0)));
-        agenda.place(&Identity::new("b"), Slot::Idle, Slot::Leased { expires_at: at(40.0) });
+        agenda.place(
+            &Identity::new("b"),
+            Slot::Idle,
+            Slot::Leased { expires_at: at(40.0), class: () },
+        );
         assert_eq!(agenda.next_at(at(10.0)), Some(at(40.0)));
         assert_eq!(agenda.next_at(at(60.0)), Some(at(60.0)));
     }

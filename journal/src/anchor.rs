@@ -101,8 +101,10 @@ pub struct Reading {
 /// # Errors
 /// Whatever the disk answers.
 pub fn read(path: &Path) -> Result<Option<Reading>, JournalError> {
-    let mut file = match File::open(path) {
-        Ok(file) => file,
+    // Whatever else lies there (a link, a pipe) is not opened: it is not ours.
+    let mut file = match std::fs::symlink_metadata(path) {
+        Ok(found) if found.is_file() => File::open(path)?,
+        Ok(_) => return Ok(Some(Reading { newest: None, turn: 0, damaged: 2 })),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.into()),
     };
@@ -111,7 +113,7 @@ pub fn read(path: &Path) -> Result<Option<Reading>, JournalError> {
     let mut reading = Reading { newest: None, turn: 0, damaged: 0 };
     for at in [0, SLOT_STRIDE as usize] {
         match bytes.get(at..at + SLOT_BYTES).and_then(decode) {
-            Some((anchor, turn)) if turn >= reading.turn => {
+            Some((anchor, turn)) if reading.newest.is_none() || turn > reading.turn => {
                 reading.newest = Some(anchor);
                 reading.turn = turn;
             }
@@ -140,18 +142,24 @@ impl AnchorFile {
         let mut name = path.file_name().ok_or(JournalError::NotAJournal)?.to_owned();
         name.push(".new");
         let temporary = directory.join(name);
+        match std::fs::remove_file(&temporary) {
+            Ok(()) => {} // left by a crash
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error.into()),
+        }
         let mut options = OpenOptions::new();
-        options.create(true).truncate(true).read(true).write(true);
+        options.create_new(true).read(true).write(true);
         crate::folder::private(&mut options);
         let mut file = options.open(&temporary)?;
-        for slot in [turn + 1, turn + 2] {
+        let turn = turn.wrapping_add(2);
+        for slot in [turn.wrapping_sub(1), turn] {
             file.seek(SeekFrom::Start(slot % 2 * SLOT_STRIDE))?;
             file.write_all(&encode(anchor, slot))?;
         }
         file.sync_all()?;
         std::fs::rename(&temporary, path)?;
         crate::folder::sync_directory(directory)?;
-        Ok(Self { file, turn: turn + 2, unsynced: 0 })
+        Ok(Self { file, turn, unsynced: 0 })
     }
 
     /// Notes a head in the older slot.
@@ -159,7 +167,7 @@ impl AnchorFile {
     /// # Errors
     /// Whatever the disk answers.
     pub fn note(&mut self, anchor: &Anchor, sync: bool) -> Result<(), JournalError> {
-        self.turn += 1;
+        self.turn = self.turn.wrapping_add(1);
         self.file.seek(SeekFrom::Start(self.turn % 2 * SLOT_STRIDE))?;
         self.file.write_all(&encode(anchor, self.turn))?;
         self.unsynced += 1;

@@ -14,7 +14,8 @@ pub enum JournalError {
     /// Another process, or another engine of this one, holds the journal (J1).
     #[error("journal_locked")]
     Locked,
-    /// The journal ends before the anchor: records that were durable are gone.
+    /// The journal ends before the anchor: records that were durable are gone. With sequence 0 all of
+    /// them: an empty folder where a journal was.
     #[error("journal_behind_anchor: {missing} records missing after sequence {sequence}")]
     BehindAnchor {
         /// Last sequence number that is there.
@@ -22,7 +23,7 @@ pub enum JournalError {
         /// How many the anchor knows beyond it.
         missing: u64,
     },
-    /// The anchor names another hash for a sequence number that is there: history was rewritten.
+    /// The anchor knows another history than the one that is there, or another journal.
     #[error("journal_diverged: another history at sequence {sequence}")]
     Diverged {
         /// The anchor's sequence number.
@@ -46,6 +47,9 @@ pub enum JournalError {
     /// There is no journal at this place.
     #[error("journal_missing")]
     Missing,
+    /// The folder above the one that is to be made does not exist.
+    #[error("journal_parent_missing")]
+    ParentMissing,
     /// The place exists but is no journal (or a symbolic link, which is refused).
     #[error("journal_not_a_journal")]
     NotAJournal,
@@ -87,6 +91,7 @@ impl JournalError {
             Self::Corrupt { .. } => "journal_corrupt",
             Self::Newer { .. } => "schema_newer",
             Self::Missing => "journal_missing",
+            Self::ParentMissing => "journal_parent_missing",
             Self::NotAJournal => "journal_not_a_journal",
             Self::Permissions => "journal_permissions",
             Self::ReadOnly => "storage_readonly",
@@ -111,6 +116,7 @@ impl JournalError {
             Self::Locked
             | Self::Newer { .. }
             | Self::Missing
+            | Self::ParentMissing
             | Self::NotAJournal
             | Self::Permissions
             | Self::ReadOnly
@@ -156,6 +162,7 @@ mod tests {
             JournalError::Corrupt { sequence: 9 },
             JournalError::Newer { version: 2 },
             JournalError::Missing,
+            JournalError::ParentMissing,
             JournalError::NotAJournal,
             JournalError::Permissions,
             JournalError::ReadOnly,

@@ -26,7 +26,8 @@ impl Layout {
     /// The layout of the journal at `root`.
     #[must_use]
     pub fn new(root: &Path) -> Self {
-        Self { root: root.to_path_buf() }
+        // Without the trailing separator that would make a link look like a folder.
+        Self { root: root.components().collect() }
     }
 
     /// The folder itself.
@@ -71,31 +72,30 @@ pub struct Lock {
     _file: File,
 }
 
+/// Names a journal's folder may hold; anything else makes it somebody else's.
+const OURS: [&str; 4] = ["lock", "anchor", "anchor.new", "db"];
+
 /// Takes the journal for writing: checks the folder, makes it when `create` is set, takes the lock,
 /// removes what a crash left behind.
 ///
 /// # Errors
-/// [`JournalError::Locked`], [`JournalError::Missing`], [`JournalError::NotAJournal`] (a file, or a
-/// symbolic link), [`JournalError::Permissions`], or what the disk answers.
+/// [`JournalError::Locked`], [`JournalError::Missing`], [`JournalError::ParentMissing`],
+/// [`JournalError::NotAJournal`] (a file, a symbolic link, a folder with other things in it),
+/// [`JournalError::Permissions`], or what the disk answers.
 pub fn take(layout: &Layout, create: bool) -> Result<Lock, JournalError> {
-    match fs::symlink_metadata(layout.root()) {
-        Ok(found) if !found.is_dir() => return Err(JournalError::NotAJournal),
-        Ok(found) => {
-            let mut entries = fs::read_dir(layout.root())?;
-            let ours = layout.lock().exists() || layout.database().exists();
-            if entries.next().is_some() && !ours {
-                return Err(JournalError::NotAJournal);
-            }
-            if open_to_others(&found) {
-                return Err(JournalError::Permissions);
-            }
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && create => {
-            make_directory(layout.root())?;
-            sync_directory(parent(layout.root())?.as_path())?;
+    let made = match make_directory(layout.root()) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => false,
+        _ if !create && !layout.root().exists() => return Err(JournalError::Missing),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(JournalError::ParentMissing);
         }
         Err(error) => return Err(error.into()),
+        Ok(()) => true,
+    };
+    if made {
+        sync_directory(&parent(layout.root())?)?;
     }
+    check(layout)?;
     if !create && !layout.database().exists() {
         return Err(JournalError::Missing);
     }
@@ -103,9 +103,36 @@ pub fn take(layout: &Layout, create: bool) -> Result<Lock, JournalError> {
     options.create(true).truncate(false).read(true).write(true);
     private(&mut options);
     let file = options.open(layout.lock())?;
-    hold(&file)?;
+    held(fs4::FileExt::try_lock(&file))?;
     remove_leftovers(&layout.database())?;
     Ok(Lock { _file: file })
+}
+
+/// Refuses a folder with anything in it that is not known, or with a link.
+fn only(folder: &Path, known: &dyn Fn(&str) -> bool) -> Result<(), JournalError> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let ours = entry.file_name().to_str().is_some_and(known);
+        if !ours || entry.file_type()?.is_symlink() {
+            return Err(JournalError::NotAJournal);
+        }
+    }
+    Ok(())
+}
+
+/// Whether the folder is one of ours: a real folder, closed to others, with nothing else in it.
+fn check(layout: &Layout) -> Result<(), JournalError> {
+    let found = fs::symlink_metadata(layout.root())?;
+    if !found.is_dir() {
+        return Err(JournalError::NotAJournal);
+    }
+    only(layout.root(), &|name| OURS.contains(&name))?;
+    if layout.database().exists() {
+        let sleds =
+            |name: &str| matches!(name, "blobs" | "conf" | "db") || name.starts_with("snap.");
+        only(&layout.database(), &sleds)?;
+    }
+    if open_to_others(&found) { Err(JournalError::Permissions) } else { Ok(()) }
 }
 
 /// Takes the lock of a journal that is only to be copied, without changing a byte; `None` when the
@@ -116,7 +143,8 @@ pub fn take(layout: &Layout, create: bool) -> Result<Lock, JournalError> {
 pub fn take_for_reading(layout: &Layout) -> Result<Option<Lock>, JournalError> {
     match File::open(layout.lock()) {
         Ok(file) => {
-            hold(&file)?;
+            // Shared: readers do not shut each other out.
+            held(fs4::FileExt::try_lock_shared(&file))?;
             Ok(Some(Lock { _file: file }))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -124,8 +152,8 @@ pub fn take_for_reading(layout: &Layout) -> Result<Option<Lock>, JournalError> {
     }
 }
 
-fn hold(file: &File) -> Result<(), JournalError> {
-    match fs4::FileExt::try_lock(file) {
+fn held(tried: Result<(), fs4::TryLockError>) -> Result<(), JournalError> {
+    match tried {
         Ok(()) => Ok(()),
         Err(fs4::TryLockError::WouldBlock) => Err(JournalError::Locked),
         Err(fs4::TryLockError::Error(error)) => Err(error.into()),
@@ -157,6 +185,7 @@ pub fn copy(layout: &Layout, target: &Path) -> Result<(), JournalError> {
             Err(error) => return Err(error.into()),
         }
     }
+    remove_leftovers(&copy.database())?;
     tighten(target)
 }
 
@@ -193,7 +222,7 @@ fn remove_leftovers(database: &Path) -> Result<(), JournalError> {
     Ok(())
 }
 
-/// Sets every directory to 0700 and every file to 0600.
+/// Sets a journal's folders to 0700 and its files to 0600; links are left alone.
 ///
 /// # Errors
 /// What the disk answers.
@@ -201,9 +230,10 @@ pub fn tighten(root: &Path) -> Result<(), JournalError> {
     set_mode(root, 0o700)?;
     for entry in fs::read_dir(root)? {
         let entry = entry?;
-        if entry.file_type()?.is_dir() {
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
             tighten(&entry.path())?;
-        } else {
+        } else if kind.is_file() {
             set_mode(&entry.path(), 0o600)?;
         }
     }
@@ -254,16 +284,14 @@ pub(crate) fn private(options: &mut OpenOptions) {
 pub(crate) fn private(_options: &mut OpenOptions) {}
 
 #[cfg(unix)]
-fn make_directory(path: &Path) -> Result<(), JournalError> {
+fn make_directory(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
-    fs::DirBuilder::new().mode(0o700).create(path)?;
-    Ok(())
+    fs::DirBuilder::new().mode(0o700).create(path)
 }
 
 #[cfg(not(unix))]
-fn make_directory(path: &Path) -> Result<(), JournalError> {
-    fs::create_dir(path)?;
-    Ok(())
+fn make_directory(path: &Path) -> std::io::Result<()> {
+    fs::create_dir(path)
 }
 
 #[cfg(unix)]

@@ -17,7 +17,8 @@
 //!
 //! The own hash ([`crate::chain::frame_hash`]) is over everything before it. Half of it is kept
 //! here so that a frame proves itself when it is found alone in a damaged file; the whole of it
-//! stands in the next frame and in the anchor. One frame is at most [`FRAME_BYTES_MAX`] bytes.
+//! stands in the next frame and in the anchor. Magic, version and the place of the own hash stay where
+//! they are in every later version. One frame is at most [`FRAME_BYTES_MAX`] bytes.
 
 use crate::chain::{Digest, Head, frame_hash};
 use crate::record::{self, Stored};
@@ -136,7 +137,14 @@ impl<'a> Frame<'a> {
         {
             return Err(FrameFault::Shape);
         }
-        if bytes[3] != VERSION {
+        // The hash stands at the same place in every version, so that one flipped bit in the version
+        // is damage and not a newer journal.
+        let (hashed, trailer) = bytes.split_at(bytes.len() - TRAILER_BYTES);
+        let hash = frame_hash(hashed);
+        if hash.0[..TRAILER_BYTES] != *trailer {
+            return Err(FrameFault::Hash);
+        }
+        if bytes[3] > VERSION {
             return Err(FrameFault::Newer(bytes[3]));
         }
         let first_sequence = u64::from_le_bytes(fixed(bytes, 4));
@@ -144,16 +152,12 @@ impl<'a> Frame<'a> {
         let length = u32::from_le_bytes(fixed(bytes, 14)) as usize;
         let last = first_sequence.checked_add(u64::from(count));
         if length + HEADER_BYTES + TRAILER_BYTES != bytes.len()
+            || bytes[3] != VERSION
             || count == 0
             || first_sequence == 0
             || last.is_none()
         {
             return Err(FrameFault::Shape);
-        }
-        let (hashed, trailer) = bytes.split_at(HEADER_BYTES + length);
-        let hash = frame_hash(hashed);
-        if hash.0[..TRAILER_BYTES] != *trailer {
-            return Err(FrameFault::Hash);
         }
         Ok(Self { bytes, first_sequence, count, previous: Digest(fixed(bytes, 18)), hash })
     }
@@ -245,13 +249,17 @@ mod tests {
             assert!(Frame::parse(&bytes[..length]).is_err(), "cut at {length}");
         }
         bytes.push(0);
-        assert_eq!(Frame::parse(&bytes).err(), Some(FrameFault::Shape));
+        assert!(Frame::parse(&bytes).is_err());
     }
 
     #[test]
     fn a_newer_version_is_named_and_not_read() {
         let mut bytes = frame();
         bytes[3] = 2;
+        assert_eq!(Frame::parse(&bytes).err(), Some(FrameFault::Hash), "one byte is damage");
+        let end = bytes.len() - TRAILER_BYTES;
+        let hash = frame_hash(&bytes[..end]);
+        bytes[end..].copy_from_slice(&hash.0[..TRAILER_BYTES]);
         assert_eq!(Frame::parse(&bytes).err(), Some(FrameFault::Newer(2)));
     }
 

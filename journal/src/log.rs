@@ -43,7 +43,8 @@ impl<M: Medium> Log<M> {
     /// error; the journal opens all the same.
     ///
     /// # Errors
-    /// [`JournalError::Missing`] without `create`; [`JournalError::Corrupt`],
+    /// [`JournalError::Missing`] without `create`; [`JournalError::BehindAnchor`] at 0 for an empty medium
+    /// where a journal was; [`JournalError::Corrupt`],
     /// [`JournalError::BehindAnchor`], [`JournalError::Diverged`], [`JournalError::AnchorMissing`],
     /// [`JournalError::Newer`]; whatever `visit` or the medium answers. Nothing is written then.
     pub fn open(
@@ -58,15 +59,24 @@ impl<M: Medium> Log<M> {
         let anchors = medium.anchors()?;
         let id = match medium.journal_id()? {
             Some(id) => id,
-            None if anchors.inner.is_some() => return Err(JournalError::Corrupt { sequence: 0 }),
+            None if anchors.inner.is_some()
+                || anchors.damaged > 0
+                || medium.frame_at_or_after(0)?.is_some() =>
+            {
+                return Err(JournalError::Corrupt { sequence: 0 });
+            }
             None if options.create => {
+                // An empty folder where a journal was is a loss, not a beginning.
+                let known = anchors.outer.map_or(0, |anchor| anchor.head.sequence);
+                if known > 0 {
+                    return Err(JournalError::BehindAnchor { sequence: 0, missing: known });
+                }
                 medium.initialise(options.new_id)?;
                 options.new_id
             }
             None => return Err(JournalError::Missing),
         };
         let mut check = AnchorCheck::new(id, &anchors);
-        check.pass(Head::genesis(id));
         let (walk, walked) = walk::over(&medium, id, &mut |item| match item {
             Item::Record { sequence, stream, record } => visit(sequence, stream, record),
             Item::Frame(head) => {
@@ -76,7 +86,8 @@ impl<M: Medium> Log<M> {
         });
         walked?;
         let head = walk.head();
-        check.finish(head, &anchors)?;
+        check.finish(head)?;
+        medium.settle()?;
         medium.set_anchor(Anchor { journal: id, head }, true)?;
         let shared = Arc::new(Shared::new(medium, walk.into_index(), head));
         Ok(Self { shared, id, poisoned: false })
@@ -114,7 +125,13 @@ impl<M: Medium> Store for Log<M> {
         let mut plan = Plan::new(self.shared.head());
         let mut answers = Vec::with_capacity(batch.len());
         for append in batch {
-            answers.push(plan.add(append, &self.shared)?);
+            match plan.add(append, &self.shared) {
+                Ok(answer) => answers.push(answer),
+                Err(error) => {
+                    self.poisoned = true;
+                    return Err(error);
+                }
+            }
         }
         plan.close_frame();
         if plan.frames.is_empty() {
@@ -199,7 +216,9 @@ impl Plan {
             tip = Tip { sequence, version: tip.version + 1 };
             if let Piece::Chunked(cut) = cut {
                 for (hash, piece) in cut.chunks {
-                    if shared.medium.chunk(&hash)?.as_deref() != Some(piece) {
+                    // One that cannot be read is written again.
+                    let kept = shared.medium.chunk(&hash).ok().flatten();
+                    if kept.as_deref() != Some(piece) {
                         self.chunks.push((hash, piece.to_vec()));
                     }
                 }
@@ -232,48 +251,55 @@ fn cut(body: &[u8]) -> Result<Piece<'_>, JournalError> {
     }
 }
 
-/// Compares a walk with the anchors that concern it.
+/// Compares a walk with the anchors.
 #[derive(Debug)]
 pub struct AnchorCheck {
-    anchors: Vec<Anchor>,
-    diverged: Option<u64>,
+    id: JournalId,
+    inner_missing: bool,
+    /// Each anchor that has records, and whether its head was met on the walk.
+    anchors: Vec<(Anchor, bool)>,
 }
 
 impl AnchorCheck {
-    /// The anchors of this journal; those of another one (a folder that was made anew beside an old
-    /// outer anchor) say nothing about it.
+    /// A check of a journal's anchors.
     #[must_use]
     pub fn new(id: JournalId, anchors: &Anchors) -> Self {
-        let mine = [anchors.inner, anchors.outer].into_iter().flatten().filter(|a| a.journal == id);
-        Self { anchors: mine.collect(), diverged: None }
+        let known = [anchors.inner, anchors.outer].into_iter().flatten();
+        Self {
+            id,
+            inner_missing: anchors.inner.is_none(),
+            anchors: known.filter(|a| a.head.sequence > 0).map(|a| (a, false)).collect(),
+        }
     }
 
     /// Tells that a frame ended at `head`.
     pub fn pass(&mut self, head: Head) {
-        for anchor in &self.anchors {
-            if anchor.head.sequence == head.sequence && anchor.head.hash != head.hash {
-                self.diverged.get_or_insert(head.sequence);
-            }
+        for (anchor, met) in &mut self.anchors {
+            *met |= anchor.head == head;
         }
     }
 
     /// Tells that the walk ended at `head`.
     ///
     /// # Errors
-    /// [`JournalError::BehindAnchor`], [`JournalError::Diverged`], [`JournalError::AnchorMissing`].
-    pub fn finish(&self, head: Head, anchors: &Anchors) -> Result<(), JournalError> {
-        if let Some(sequence) = self.diverged {
-            return Err(JournalError::Diverged { sequence });
+    /// [`JournalError::Diverged`] for an anchor of another journal, or one whose head was never the end
+    /// of a frame here: frames are never cut anew (J6). [`JournalError::BehindAnchor`],
+    /// [`JournalError::AnchorMissing`].
+    pub fn finish(&self, head: Head) -> Result<(), JournalError> {
+        for (anchor, met) in &self.anchors {
+            let sequence = anchor.head.sequence;
+            if anchor.journal != self.id || (sequence <= head.sequence && !met) {
+                return Err(JournalError::Diverged { sequence });
+            }
+            if sequence > head.sequence {
+                let missing = sequence - head.sequence;
+                return Err(JournalError::BehindAnchor { sequence: head.sequence, missing });
+            }
         }
-        let newest = self.anchors.iter().map(|anchor| anchor.head.sequence).max();
-        match newest {
-            Some(sequence) if sequence > head.sequence => Err(JournalError::BehindAnchor {
-                sequence: head.sequence,
-                missing: sequence - head.sequence,
-            }),
-            Some(_) if anchors.inner.is_some() => Ok(()),
-            Some(_) | None if head.sequence == 0 => Ok(()),
-            Some(_) | None => Err(JournalError::AnchorMissing),
+        if self.inner_missing && head.sequence > 0 {
+            Err(JournalError::AnchorMissing)
+        } else {
+            Ok(())
         }
     }
 }

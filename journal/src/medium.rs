@@ -64,6 +64,15 @@ pub trait Medium: Send + Sync + 'static {
     /// tried again and called good.
     fn sync(&self) -> Result<(), JournalError>;
 
+    /// Makes durable what an earlier life may have left only in memory; called once, when a journal is
+    /// opened, before anything it holds is believed to be durable.
+    ///
+    /// # Errors
+    /// As [`Self::sync`].
+    fn settle(&self) -> Result<(), JournalError> {
+        self.sync()
+    }
+
     /// The frame with the largest first sequence number that is not above `sequence`.
     ///
     /// # Errors

@@ -20,6 +20,8 @@ pub enum Fault {
     WriteFailsAfterwards(JournalError),
     /// `sync` fails; what was written stays visible and is not durable.
     SyncFails(JournalError),
+    /// A frame cannot be read this once.
+    ReadFails(JournalError),
     /// `sync` says yes and makes nothing durable: a disk that lies.
     SyncLies,
 }
@@ -123,6 +125,15 @@ impl MemoryDisk {
         disk.durable.chunks.clear();
     }
 
+    /// Removes everything but the outer anchor, in both images: another, empty folder.
+    pub fn lose_folder(&self) {
+        let mut disk = self.lock();
+        let outer_anchor = disk.live.outer_anchor;
+        disk.live = Image { outer_anchor, ..Image::default() };
+        disk.durable = disk.live.clone();
+        disk.unsynced.clear();
+    }
+
     /// Removes the inner anchor, in both images.
     pub fn lose_anchor(&self) {
         let mut disk = self.lock();
@@ -164,7 +175,7 @@ impl Medium for MemoryMedium {
                 disk.faults.pop_front();
                 Some(error)
             }
-            Some(Fault::SyncFails(_) | Fault::SyncLies) | None => None,
+            Some(Fault::SyncFails(_) | Fault::SyncLies | Fault::ReadFails(_)) | None => None,
         };
         let frames = batch.frames.iter().map(|(key, _)| *key).collect();
         let chunks = batch.chunks.iter().map(|(key, _)| *key).collect();
@@ -186,7 +197,8 @@ impl Medium for MemoryMedium {
                 disk.syncs += 1;
                 return Ok(());
             }
-            Some(Fault::WriteFails(_) | Fault::WriteFailsAfterwards(_)) | None => {}
+            Some(Fault::WriteFails(_) | Fault::WriteFailsAfterwards(_) | Fault::ReadFails(_))
+            | None => {}
         }
         disk.syncs += 1;
         let Disk { live, durable, unsynced, .. } = &mut *disk;
@@ -206,7 +218,11 @@ impl Medium for MemoryMedium {
     }
 
     fn frame_at_or_before(&self, sequence: u64) -> Result<Option<(u64, Vec<u8>)>, JournalError> {
-        let disk = self.disk.lock();
+        let mut disk = self.disk.lock();
+        if let Some(Fault::ReadFails(error)) = disk.faults.front().cloned() {
+            disk.faults.pop_front();
+            return Err(error);
+        }
         Ok(disk.live.frames.range(..=sequence).next_back().map(|(k, v)| (*k, v.clone())))
     }
 

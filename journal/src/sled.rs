@@ -35,8 +35,17 @@ pub struct SledMedium {
     file: File,
     durability: Durability,
     layout: Layout,
-    anchors: Mutex<Option<(AnchorFile, AnchorFile)>>,
+    notes: Mutex<Notes>,
+    /// Whether there is an anchor beside the folder.
+    beside: bool,
     _lock: Option<Lock>,
+}
+
+/// The anchor files, open once the first note was made.
+#[derive(Default)]
+struct Notes {
+    files: Vec<AnchorFile>,
+    count: u64,
 }
 
 impl SledMedium {
@@ -85,13 +94,22 @@ impl SledMedium {
             file,
             durability,
             layout,
-            anchors: Mutex::new(None),
+            notes: Mutex::new(Notes::default()),
+            beside: true,
             _lock: lock,
         };
         if blobs.is_dir() && std::fs::read_dir(&blobs)?.next().is_some() {
             return Err(JournalError::Blobs);
         }
         Ok(medium)
+    }
+
+    /// Keeps no anchor beside the folder: for a place whose parent cannot be written. Putting the whole
+    /// folder back to an older state is not noticed then.
+    #[must_use]
+    pub fn without_outer_anchor(mut self) -> Self {
+        self.beside = false;
+        self
     }
 
     fn database(&self) -> Result<&sled::Db, JournalError> {
@@ -211,6 +229,12 @@ impl Medium for SledMedium {
         }
     }
 
+    fn settle(&self) -> Result<(), JournalError> {
+        let database = self.database()?;
+        guarded(|| database.flush().map(drop))?;
+        self.sync_everything()
+    }
+
     fn frame_at_or_before(&self, sequence: u64) -> Result<Option<(u64, Vec<u8>)>, JournalError> {
         let database = self.database()?;
         let range = frame_key(0)..=frame_key(sequence);
@@ -230,7 +254,7 @@ impl Medium for SledMedium {
 
     fn anchors(&self) -> Result<Anchors, JournalError> {
         let inner = anchor::read(&self.layout.anchor())?;
-        let outer = anchor::read(&self.layout.outer_anchor()?)?;
+        let outer = if self.beside { anchor::read(&self.layout.outer_anchor()?)? } else { None };
         Ok(Anchors {
             inner: inner.and_then(|reading| reading.newest),
             outer: outer.and_then(|reading| reading.newest),
@@ -239,17 +263,30 @@ impl Medium for SledMedium {
     }
 
     fn set_anchor(&self, anchor: Anchor, sync: bool) -> Result<(), JournalError> {
-        let mut files = self.anchors.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((inner, outer)) = files.as_mut() {
-            inner.note(&anchor, sync)?;
-            return outer.note(&anchor, sync);
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        notes.count += 1;
+        let mut sync = sync;
+        if self.durability == Durability::ProcessSafe {
+            // The anchor must not outlive the records it speaks of: it is written only after a sync of
+            // theirs, now and then.
+            if !sync && !notes.count.is_multiple_of(anchor::SYNC_EVERY) {
+                return Ok(());
+            }
+            self.file.sync_data()?;
+            sync = true;
         }
-        let make = |path: &Path| {
-            let turn = anchor::read(path)?.map_or(0, |reading| reading.turn);
-            AnchorFile::create(path, &anchor, turn)
-        };
-        *files = Some((make(&self.layout.anchor())?, make(&self.layout.outer_anchor()?)?));
-        Ok(())
+        if notes.files.is_empty() {
+            let mut paths = vec![self.layout.anchor()];
+            if self.beside {
+                paths.push(self.layout.outer_anchor()?);
+            }
+            for path in paths {
+                let turn = anchor::read(&path)?.map_or(0, |reading| reading.turn);
+                notes.files.push(AnchorFile::create(&path, &anchor, turn)?);
+            }
+            return Ok(());
+        }
+        notes.files.iter_mut().try_for_each(|file| file.note(&anchor, sync))
     }
 
     fn disk_bytes(&self) -> Result<u64, JournalError> {

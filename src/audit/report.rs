@@ -1,5 +1,6 @@
 //! What an audit found.
 
+use leasehold_journal::JournalError;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -37,4 +38,28 @@ pub struct Report {
     pub flows: BTreeMap<&'static str, BTreeMap<&'static str, u64>>,
     /// What does not hold.
     pub findings: Vec<Finding>,
+}
+
+impl Report {
+    /// The report on a journal whose database cannot be opened.
+    #[must_use]
+    pub fn unreadable(error: &JournalError) -> Self {
+        let finding = Finding {
+            code: error.code().to_owned(),
+            sequence: None,
+            flow: None,
+            id: None,
+            message: "the database cannot be opened; nothing in it could be verified".to_owned(),
+        };
+        Self {
+            clean: false,
+            journal: None,
+            sequence: 0,
+            head: None,
+            frames: 0,
+            records: 0,
+            flows: BTreeMap::new(),
+            findings: vec![finding],
+        }
+    }
 }

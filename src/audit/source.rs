@@ -12,6 +12,7 @@ use leasehold_journal::{JournalError, archive};
 use std::fs::File;
 use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use tempfile::TempDir;
 
 /// Folders over this are announced before they are copied.
@@ -29,6 +30,27 @@ pub enum Source {
     },
     /// An archive file.
     Archive(PathBuf),
+}
+
+/// Copies that exist now, for a process that is interrupted: they hold every text.
+static COPIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Removes all copies; for a process that is about to end without dropping anything.
+pub fn remove_copies() {
+    for copy in COPIES.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        if std::fs::remove_dir_all(copy).is_err() {
+            tracing::debug!("a copy was gone already");
+        }
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        if let Self::Folder { copy, .. } = self {
+            let mut copies = COPIES.lock().unwrap_or_else(PoisonError::into_inner);
+            copies.retain(|other| other != copy.path());
+        }
+    }
 }
 
 /// How a walk went.
@@ -56,6 +78,7 @@ impl Source {
         }
         let layout = Layout::new(path);
         let copy = tempfile::Builder::new().prefix("leasehold-").tempdir()?;
+        COPIES.lock().unwrap_or_else(PoisonError::into_inner).push(copy.path().to_path_buf());
         let target = copy.path().join("journal");
         let lock = folder::take_for_reading(&layout)?;
         folder::copy(&layout, &target)?;

@@ -18,6 +18,9 @@ pub(super) struct ExportArguments {
     path: PathBuf,
     /// The file to write; it must not exist yet
     out: PathBuf,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// Verify an archive, as `audit` does.
@@ -37,9 +40,11 @@ pub(super) fn export(arguments: &ExportArguments) -> Result<Ended, Failed> {
         use std::os::unix::fs::OpenOptionsExt as _;
         options.mode(0o600); // it holds every text that was ever delivered
     }
-    let file = options
-        .open(&arguments.out)
-        .map_err(|_| Failed::File("the archive exists already, or cannot be written"))?;
+    #[allow(clippy::wildcard_enum_match_arm)] // a foreign, non-exhaustive enum
+    let file = options.open(&arguments.out).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => Failed::Output("the archive exists already"),
+        _ => Failed::Output("the archive cannot be written"),
+    })?;
     let mut out = BufWriter::new(file);
     let head = match source.export(&mut out) {
         Ok(head) => head,
@@ -47,14 +52,19 @@ pub(super) fn export(arguments: &ExportArguments) -> Result<Ended, Failed> {
             // Half an archive must not be taken for one.
             drop(out);
             std::fs::remove_file(&arguments.out)
-                .map_err(|_| Failed::File("a half-written archive could not be removed"))?;
+                .map_err(|_| Failed::Output("a half-written archive could not be removed"))?;
             return Err(error.into());
         }
     };
-    let unwritten = |_| Failed::File("the archive cannot be written");
+    let unwritten = |_| Failed::Output("the archive cannot be written");
     out.flush().map_err(unwritten)?;
     out.get_ref().sync_all().map_err(unwritten)?;
-    print::line(&format!("head {} at record {}", head.hash, head.sequence))?;
+    if arguments.json {
+        let hash = head.hash.to_string();
+        print::json(&serde_json::json!({ "sequence": head.sequence, "head": hash }))?;
+    } else {
+        print::line(&format!("head {} at record {}", head.hash, head.sequence))?;
+    }
     Ok(Ended::Fine)
 }
 

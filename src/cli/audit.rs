@@ -4,7 +4,7 @@ use super::failure::Failed;
 use super::{Ended, print, records};
 use crate::audit::{Report, audit};
 use clap::Args;
-use leasehold_journal::Digest;
+use leasehold_journal::{Digest, JournalError};
 use std::path::PathBuf;
 
 /// Verify a journal: chain, anchors, every record's replay, every invariant, every count.
@@ -33,7 +33,19 @@ pub(super) fn run(arguments: &AuditArguments) -> Result<Ended, Failed> {
                 .ok_or(Failed::Usage("--expect-head takes 64 lower-case hex digits"))?,
         ),
     };
-    let report = audit(&records::open(&arguments.path)?, expected);
+    let report = match records::open(&arguments.path) {
+        Ok(source) => audit(&source, expected),
+        // A damaged journal is what an audit is there to report.
+        Err(Failed::Journal(error)) if error.is_damage() => Report::unreadable(&error),
+        Err(failed) => return Err(failed),
+    };
+    // A file that is no archive, or cannot be read, was not audited.
+    if report.records == 0
+        && let [only] = report.findings.as_slice()
+        && only.code == JournalError::NotAJournal.code()
+    {
+        return Err(JournalError::NotAJournal.into());
+    }
     if arguments.json {
         print::json(&report)?;
     } else {

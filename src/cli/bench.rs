@@ -38,7 +38,7 @@ pub(super) async fn run(arguments: BenchArguments) -> Result<Ended, Failed> {
     let folder = tempfile::Builder::new()
         .prefix("leasehold-bench-")
         .tempdir_in(within)
-        .map_err(|_| Failed::File("the folder for the temporary journal cannot be written"))?;
+        .map_err(|_| Failed::Output("the folder for the temporary journal cannot be written"))?;
     let bench = Bench {
         records: arguments.records,
         backlog: arguments.backlog,

@@ -163,14 +163,14 @@ impl Bench {
         let report = audit(&source, None);
         let rate = report.records as f64 / watch.seconds();
         if !report.clean {
-            return Err(Failed::File("the audit of the bench's own journal is not clean"));
+            return Err(Failed::Output("the audit of the bench's own journal is not clean"));
         }
         show(self.figure("audit_events_per_second", rate, "1/s"))
     }
 
     /// The same bytes, appended to a preallocated file in batches of 256 lives with fdatasync.
     fn raw_limit(&self, records: u64, show: &mut Show<'_>) -> Result<(), Failed> {
-        let failed = |_| Failed::File("the raw file cannot be written");
+        let failed = |_| Failed::Output("the raw file cannot be written");
         let archive = self.folder.join("archive");
         let mut out = File::create(&archive).map_err(failed)?;
         Source::open(&self.folder.join("journal"))?.export(&mut out)?;

@@ -31,23 +31,30 @@ fn bytes(file: &Path) -> Result<Vec<u8>, Failed> {
         std::io::stdin()
             .lock()
             .read_to_end(&mut bytes)
-            .map_err(|_| Failed::File("standard input cannot be read"))?;
+            .map_err(|_| Failed::Input(file.to_path_buf()))?;
         return Ok(bytes);
     }
-    std::fs::read(file).map_err(|_| Failed::File("an input file cannot be read"))
+    std::fs::read(file).map_err(|_| Failed::Input(file.to_path_buf()))
 }
 
+/// One document per line where any line is a document of its own; otherwise the file is one document,
+/// so that a broken one in several lines is refused once and not once per line.
 fn split(file: &Path, bytes: &[u8]) -> Vec<Document> {
     let document =
         |line, text: &[u8]| Document { file: file.to_path_buf(), line, text: text.to_vec() };
-    if Value::parse(bytes).is_ok() {
-        return vec![document(1, bytes)];
-    }
-    let lines = bytes.split(|byte| *byte == b'\n').enumerate();
-    lines
+    let lines: Vec<(usize, &[u8])> = bytes
+        .split(|byte| *byte == b'\n')
+        .enumerate()
         .filter(|(_, text)| !text.trim_ascii().is_empty())
-        .map(|(number, text)| document(number + 1, text))
-        .collect()
+        .collect();
+    let whole = |text: &[u8]| Value::parse(text).is_ok_and(|value| value.as_object().is_some());
+    match lines.first() {
+        None => Vec::new(),
+        Some((first, _)) if whole(bytes) || !lines.iter().any(|(_, text)| whole(text)) => {
+            vec![document(first + 1, bytes)]
+        }
+        Some(_) => lines.into_iter().map(|(number, text)| document(number + 1, text)).collect(),
+    }
 }
 
 #[cfg(test)]
@@ -63,5 +70,8 @@ mod tests {
         assert_eq!(lines(b"{\n \"a\": 1\n}\n"), [1]);
         assert_eq!(lines(b"{\"a\":1}\n\n{\"b\":2}\nnonsense\n"), [1, 3, 4]);
         assert_eq!(lines(b""), Vec::<usize>::new());
+        assert_eq!(lines(b"\n \n"), Vec::<usize>::new());
+        assert_eq!(lines(b"\n{\n \"a\": 1,\n \"a\": 2\n}\n"), [2], "broken, and one all the same");
+        assert_eq!(lines(b"nonsense"), [1]);
     }
 }

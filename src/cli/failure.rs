@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::sandbox::SandboxInvalid;
 use leasehold_journal::JournalError;
 use std::fmt;
+use std::path::PathBuf;
 
 /// A command that could not do its work.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,8 +18,10 @@ pub(super) enum Failed {
     Config(ConfigInvalid),
     /// The sandbox.
     Sandbox(SandboxInvalid),
-    /// An input or output file.
-    File(&'static str),
+    /// An input file.
+    Input(PathBuf),
+    /// An output.
+    Output(&'static str),
     /// Arguments that do not go together.
     Usage(&'static str),
     /// The system gives no threads.
@@ -35,7 +38,8 @@ impl Failed {
             | Self::Engine(_)
             | Self::Config(ConfigInvalid::Unreadable)
             | Self::Sandbox(_)
-            | Self::File(_)
+            | Self::Input(_)
+            | Self::Output(_)
             | Self::Runtime => 3,
         }
     }
@@ -50,7 +54,9 @@ impl fmt::Display for Failed {
             Self::Engine(error) => write!(f, "{error}"),
             Self::Config(error) => write!(f, "{error}"),
             Self::Sandbox(error) => write!(f, "{error}"),
-            Self::File(what) => write!(f, "file_unreadable: {what}"),
+            // The caller's own argument, as it was typed.
+            Self::Input(path) => write!(f, "input_unreadable: {} cannot be read", path.display()),
+            Self::Output(what) => write!(f, "output_unwritable: {what}"),
             Self::Usage(what) => write!(f, "usage: {what}"),
             Self::Runtime => write!(f, "runtime_unavailable: the system gives no threads"),
         }
@@ -61,10 +67,10 @@ impl fmt::Display for Failed {
 fn advice(error: &JournalError) -> &'static str {
     match error {
         JournalError::Locked => {
-            "another engine has this journal open: ask that one, or read an exported archive"
+            "another engine has this journal open, or a reading command is just copying it: ask that one, or read an exported archive"
         }
         JournalError::BehindAnchor { .. } => {
-            "records that were durable are gone (a lost tail, or an older copy put back); nothing was written: bring the newer files back, or look with `leasehold audit`"
+            "records that were durable are gone (a lost tail, an older copy put back, an empty folder where a journal was); nothing was written: bring the newer files back. If that is what you want, remove the .anchor file beside the folder"
         }
         JournalError::Diverged { .. } => {
             "the anchor knows another history than these files hold; nothing was written: look with `leasehold audit`"
@@ -73,17 +79,22 @@ fn advice(error: &JournalError) -> &'static str {
             "the anchor file is gone, so a lost tail could not be noticed; nothing was written: bring it back"
         }
         JournalError::Corrupt { .. } => {
-            "bytes do not verify; nothing was written: look with `leasehold audit`, work on a copy"
+            "bytes do not verify; nothing was written: bring a sound copy back, or go on from an exported archive"
         }
         JournalError::Newer { .. } => {
             "a newer leasehold wrote this: use that one; nothing was written"
         }
         JournalError::Missing => "there is no journal at this place",
-        JournalError::NotAJournal => "this is neither a journal's folder nor an archive",
+        JournalError::ParentMissing => "the folder above the journal does not exist: make it first",
+        JournalError::NotAJournal => {
+            "this is neither a journal's folder nor an archive; nothing was touched"
+        }
         JournalError::Permissions => {
             "others may read this folder: make it 0700 (chmod -R go= PATH)"
         }
-        JournalError::ReadOnly => "the folder or a file in it cannot be written",
+        JournalError::ReadOnly => {
+            "the folder, a file in it, or the .anchor file beside it cannot be written"
+        }
         JournalError::Full => "no space is left: free some and run the same command again",
         JournalError::Storage => {
             "the disk does not answer as it should; run the same command again"

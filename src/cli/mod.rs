@@ -17,6 +17,7 @@ mod print;
 mod records;
 mod run;
 mod sandbox;
+mod signals;
 
 use clap::{Parser, Subcommand};
 use failure::Failed;
@@ -69,6 +70,18 @@ pub fn run() -> ExitCode {
             return if error.print().is_ok() { ExitCode::from(code) } else { ExitCode::from(3) };
         }
     };
+    let reads = matches!(
+        arguments.command,
+        Command::Health(_)
+            | Command::List(_)
+            | Command::Show(_)
+            | Command::Audit(_)
+            | Command::Export(_)
+            | Command::Verify(_)
+    );
+    if reads {
+        signals::remove_copies_when_stopped();
+    }
     let result = match arguments.command {
         Command::Run(arguments) => on_tokio(run::run(arguments)),
         Command::Sandbox(arguments) => on_tokio(sandbox::run(arguments)),

@@ -7,12 +7,13 @@ use std::io::Write as _;
 
 /// Prints one line; a pipe that was closed ends the command quietly as unreadable output.
 pub(super) fn line(text: &str) -> Result<(), Failed> {
-    writeln!(std::io::stdout().lock(), "{text}").map_err(|_| Failed::File("the output is closed"))
+    writeln!(std::io::stdout().lock(), "{text}").map_err(|_| Failed::Output("the output is closed"))
 }
 
 /// Prints one JSON value on a line.
 pub(super) fn json(value: &impl Serialize) -> Result<(), Failed> {
-    let text = serde_json::to_string(value).map_err(|_| Failed::File("the output has no form"))?;
+    let text =
+        serde_json::to_string(value).map_err(|_| Failed::Output("the output has no form"))?;
     line(&text)
 }
 

@@ -18,6 +18,37 @@ pub(super) enum FlowName {
     Dispatch,
 }
 
+/// A state, as on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum StateName {
+    /// Waiting, nothing tried yet
+    Pending,
+    /// A worker is at it
+    Leased,
+    /// Waiting after a failure
+    RetryWait,
+    /// Done
+    Succeeded,
+    /// Given up
+    Failed,
+    /// Does not replay
+    Quarantined,
+}
+
+impl StateName {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Leased => "leased",
+            Self::RetryWait => "retry_wait",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Quarantined => "quarantined",
+        }
+    }
+}
+
 impl FlowName {
     fn name(self) -> &'static str {
         match self {
@@ -51,9 +82,9 @@ pub(super) struct ListArguments {
     /// Only this flow
     #[arg(long)]
     flow: Option<FlowName>,
-    /// Only this state: pending, leased, watching, retry_wait, succeeded, failed, quarantined
-    #[arg(long)]
-    state: Option<String>,
+    /// Only this state
+    #[arg(long, value_enum)]
+    state: Option<StateName>,
     /// Only this site
     #[arg(long, value_name = "ID")]
     site: Option<String>,
@@ -114,7 +145,7 @@ pub(super) fn list(arguments: &ListArguments) -> Result<Ended, Failed> {
     let (states, _) = States::read(&open(&arguments.path)?)?;
     let rows = states.rows().into_iter().filter(|row| {
         arguments.flow.is_none_or(|flow| row.flow == flow.name())
-            && arguments.state.as_deref().is_none_or(|state| row.state == state)
+            && arguments.state.is_none_or(|state| row.state == state.name())
             && arguments.site.as_deref().is_none_or(|site| row.site_id.as_deref() == Some(site))
     });
     if arguments.json {

@@ -2,7 +2,7 @@
 
 use super::documents::{self, Document};
 use super::failure::Failed;
-use super::{Ended, print};
+use super::{Ended, print, signals};
 use crate::clock::Stopwatch;
 use crate::config::{Config, DispatchConfig};
 use crate::engine::Engine;
@@ -11,15 +11,15 @@ use crate::http::{CmsClient, CmsOptions, HmacSha256Signer, NoAuthHeaders};
 use crate::sandbox::{DEMO_KEY, DEMO_KEY_ID, Sandbox, SandboxOptions};
 use crate::worker::{DrainOptions, drain};
 use clap::{Args, ValueEnum};
+use futures_util::stream::{self, StreamExt as _};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use leasehold_actors::contract::text::Token;
 use leasehold_actors::flows::dispatch::DispatchStatus;
 use serde::Serialize;
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 
 /// Registrations under way at once while files are read.
 const ENQUEUE_WIDTH: usize = 256;
@@ -34,8 +34,7 @@ const ENQUEUE_WIDTH: usize = 256;
     after_help = "Example:\n  leasehold run --sandbox examples/changes.ndjson --journal demo-journal"
 )]
 pub(super) struct RunArguments {
-    /// JSON files: one document, or one per line; `-` is standard input
-    #[arg(required = true)]
+    /// JSON files: one document, or one per line; `-` is standard input; none goes on with what is there
     files: Vec<PathBuf>,
     /// The journal's folder; made when it is not there
     #[arg(long, value_name = "DIR")]
@@ -98,10 +97,12 @@ pub(super) async fn run(arguments: RunArguments) -> Result<Ended, Failed> {
     // With one flow configured both ends are the same one: the CMS's acceptance.
     let (Via::Cms, Until::Settled | Until::Accepted) = (arguments.via, arguments.until);
     let documents = documents::read(&arguments.files)?;
-    let (client, sandbox, settings) = other_side(&arguments).await?;
+    let (remote, settings) = Remote::of(&arguments)?;
     let engine =
         Engine::builder(&arguments.journal).dispatch_delays(settings.delays()).open().await?;
-    let stop = interrupted();
+    // Only who holds the journal may touch the sandbox's memory beside it.
+    let (client, sandbox) = remote.start(&arguments.journal).await?;
+    let stop = signals::draining();
     let mut summary = Summary { read: documents.len() as u64, ..Summary::default() };
     let registered =
         register(&engine, documents, settings.max_attempts, &stop, &mut summary).await?;
@@ -122,21 +123,39 @@ pub(super) async fn run(arguments: RunArguments) -> Result<Ended, Failed> {
     Ok(if fine { Ended::Fine } else { Ended::Findings })
 }
 
-/// The client, the sandbox where one was asked for, and how to work.
-async fn other_side(
-    arguments: &RunArguments,
-) -> Result<(CmsClient, Option<Sandbox>, DispatchConfig), Failed> {
-    if let Some(path) = &arguments.config {
-        let config = Config::read(path)?;
-        return Ok((config.cms_client()?, None, config.dispatch));
+/// The other side.
+enum Remote {
+    /// As configured.
+    Configured(Box<CmsClient>),
+    /// A sandbox for this run.
+    Sandbox,
+}
+
+impl Remote {
+    fn of(arguments: &RunArguments) -> Result<(Self, DispatchConfig), Failed> {
+        match &arguments.config {
+            None => Ok((Self::Sandbox, DispatchConfig::default())),
+            Some(path) => {
+                let config = Config::read(path)?;
+                Ok((Self::Configured(Box::new(config.cms_client()?)), config.dispatch))
+            }
+        }
     }
-    let state = Some(beside(&arguments.journal, "sandbox")?);
-    let sandbox = Sandbox::start(SandboxOptions { state, ..SandboxOptions::default() }).await?;
-    let key_id = Token::new(DEMO_KEY_ID).ok_or(Failed::Runtime)?;
-    let signer = HmacSha256Signer::new(key_id, DEMO_KEY.to_vec().into()).ok_or(Failed::Runtime)?;
-    let options = CmsOptions { allow_http_loopback: true, ..CmsOptions::new(sandbox.origin()) };
-    let client = CmsClient::new(&options, signer, NoAuthHeaders).map_err(|_| Failed::Runtime)?;
-    Ok((client, Some(sandbox), DispatchConfig::default()))
+
+    async fn start(self, journal: &Path) -> Result<(CmsClient, Option<Sandbox>), Failed> {
+        if let Self::Configured(client) = self {
+            return Ok((*client, None));
+        }
+        let state = Some(beside(journal, "sandbox")?);
+        let sandbox = Sandbox::start(SandboxOptions { state, ..SandboxOptions::default() }).await?;
+        let key_id = Token::new(DEMO_KEY_ID).ok_or(Failed::Runtime)?;
+        let signer =
+            HmacSha256Signer::new(key_id, DEMO_KEY.to_vec().into()).ok_or(Failed::Runtime)?;
+        let options = CmsOptions { allow_http_loopback: true, ..CmsOptions::new(sandbox.origin()) };
+        let client =
+            CmsClient::new(&options, signer, NoAuthHeaders).map_err(|_| Failed::Runtime)?;
+        Ok((client, Some(sandbox)))
+    }
 }
 
 /// A file beside the journal's folder, named after it.
@@ -150,35 +169,6 @@ fn beside(journal: &Path, extension: &str) -> Result<PathBuf, Failed> {
     Ok(absolute.with_file_name(name))
 }
 
-/// Turns true when the process is asked to stop.
-fn interrupted() -> watch::Receiver<bool> {
-    let (stop, stopped) = watch::channel(false);
-    tokio::spawn(async move {
-        if asked_to_stop().await.is_ok() {
-            eprintln!("leasehold: stopping; calls under way end first");
-            stop.send_replace(true);
-        }
-        // Keeps the channel open for as long as the process works.
-        std::future::pending::<()>().await;
-    });
-    stopped
-}
-
-#[cfg(unix)]
-async fn asked_to_stop() -> std::io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        asked = tokio::signal::ctrl_c() => asked,
-        _ = terminate.recv() => Ok(()),
-    }
-}
-
-#[cfg(not(unix))]
-async fn asked_to_stop() -> std::io::Result<()> {
-    tokio::signal::ctrl_c().await
-}
-
 fn bar(length: u64, message: &'static str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr());
     let style = ProgressStyle::with_template("{msg:>10} [{bar:40}] {pos}/{len} {per_sec} {eta}");
@@ -189,29 +179,26 @@ fn bar(length: u64, message: &'static str) -> ProgressBar {
     bar
 }
 
-/// Registers every document; answers the identities that are in the journal now.
+/// Registers every document, in the order of the files; answers the identities that are in the journal
+/// now. A document that was not reached before a signal counts as unsettled.
 async fn register(
     engine: &Engine,
     documents: Vec<Document>,
     max_attempts: i64,
     stop: &watch::Receiver<bool>,
     summary: &mut Summary,
-) -> Result<HashSet<String>, Failed> {
+) -> Result<BTreeSet<String>, Failed> {
     let bar = bar(documents.len() as u64, "register");
-    let mut registered = HashSet::new();
-    let mut running = JoinSet::new();
-    let mut documents = documents.into_iter();
-    loop {
-        while running.len() < ENQUEUE_WIDTH && !*stop.borrow() {
-            let Some(document) = documents.next() else { break };
-            let flow = engine.dispatch().clone();
-            running.spawn(async move {
-                let result = flow.enqueue(&document.text, max_attempts).await;
-                (document.file, document.line, result)
-            });
-        }
-        let Some(done) = running.join_next().await else { break };
-        let (file, line, result) = done.map_err(|_| Failed::Runtime)?;
+    let mut registered = BTreeSet::new();
+    let flow = engine.dispatch();
+    let reached = documents.into_iter().take_while(|_| !*stop.borrow());
+    let mut answers = stream::iter(reached)
+        .map(|document| async move {
+            let result = flow.enqueue(&document.text, max_attempts).await;
+            (document.file, document.line, result)
+        })
+        .buffered(ENQUEUE_WIDTH);
+    while let Some((file, line, result)) = answers.next().await {
         bar.inc(1);
         match result {
             Ok(known) => {
@@ -231,6 +218,7 @@ async fn register(
         }
     }
     bar.finish_and_clear();
+    summary.unsettled = summary.read - summary.enqueued - summary.already_known - summary.refused;
     Ok(registered)
 }
 
@@ -271,7 +259,7 @@ async fn deliver(
 /// Counts what became of the documents of this run.
 async fn count(
     engine: &Engine,
-    registered: &HashSet<String>,
+    registered: &BTreeSet<String>,
     summary: &mut Summary,
 ) -> Result<(), Failed> {
     for event_id in registered {

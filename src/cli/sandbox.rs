@@ -1,7 +1,7 @@
 //! `leasehold sandbox`: a local CMS for trying things out.
 
 use super::failure::Failed;
-use super::{Ended, print};
+use super::{Ended, print, signals};
 use crate::sandbox::faults::{Rate, Rates};
 use crate::sandbox::{Sandbox, SandboxOptions};
 use clap::Args;
@@ -33,6 +33,9 @@ pub(super) struct SandboxArguments {
     /// drop, 5xx, 429, slow, garbage or redirect, and how often, 0 to 1
     #[arg(long, value_name = "KIND=RATE")]
     fault: Vec<Rate>,
+    /// Print the address as one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 pub(super) async fn run(arguments: SandboxArguments) -> Result<Ended, Failed> {
@@ -46,10 +49,12 @@ pub(super) async fn run(arguments: SandboxArguments) -> Result<Ended, Failed> {
         rates,
     })
     .await?;
-    print::line(&format!("listening on {}", sandbox.origin()))?;
-    if tokio::signal::ctrl_c().await.is_err() {
-        return Err(Failed::Runtime);
+    if arguments.json {
+        print::json(&serde_json::json!({ "origin": sandbox.origin() }))?;
+    } else {
+        print::line(&format!("listening on {}", sandbox.origin()))?;
     }
+    signals::asked_to_stop().await.map_err(|_| Failed::Runtime)?;
     let seen = sandbox.summary();
     sandbox.stop().await;
     print::json(&seen)?;

@@ -38,9 +38,11 @@ impl Origin {
         let secure = scheme.eq_ignore_ascii_case("https");
         // A host such as `2130706433` is read as an address by the URL standard; what is called must
         // be what is written.
-        let written = url.host_str().is_some_and(|host| {
-            authority.get(..host.len()).is_some_and(|start| start.eq_ignore_ascii_case(host))
-        });
+        let bracketed = secure && authority.starts_with('[');
+        let written = bracketed
+            || url.host_str().is_some_and(|host| {
+                authority.get(..host.len()).is_some_and(|start| start.eq_ignore_ascii_case(host))
+            });
         let port = url.port_or_known_default().is_some_and(|port| port > 0);
         if !(plain || secure)
             || authority.contains('/')
@@ -114,7 +116,12 @@ mod tests {
 
     #[test]
     fn https_is_accepted_and_http_only_to_this_machine_with_the_opt_in() {
-        for good in ["https://cms.example", "https://cms.example/", "https://CMS.example:8443"] {
+        for good in [
+            "https://cms.example",
+            "https://cms.example/",
+            "https://CMS.example:8443",
+            "https://[2001:db8:0:0::1]:8443",
+        ] {
             assert!(Origin::new(good, false).is_ok(), "{good}");
         }
         for loopback in ["http://localhost:80", "http://127.0.0.1:8700/", "http://[::1]:1"] {

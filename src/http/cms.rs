@@ -18,8 +18,8 @@ use std::sync::Arc;
 /// Where changes go.
 const CHANGES_PATH: &str = "/v2/localization/changes";
 
-/// How a client is set up.
-#[derive(Debug, Clone)]
+/// How a client is set up. `Debug` does not print the origin, which was not checked yet.
+#[derive(Clone)]
 pub struct CmsOptions {
     /// `https://host[:port]`.
     pub origin: String,
@@ -27,6 +27,14 @@ pub struct CmsOptions {
     pub allow_http_loopback: bool,
     /// Deadline of one call in seconds, more than 0 and at most 300; default 30.
     pub timeout_seconds: f64,
+}
+
+impl std::fmt::Debug for CmsOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CmsOptions")
+            .field("timeout_seconds", &self.timeout_seconds)
+            .finish_non_exhaustive()
+    }
 }
 
 impl CmsOptions {

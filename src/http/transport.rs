@@ -15,8 +15,7 @@ use std::time::Duration;
 /// is just being closed.
 const IDLE: Duration = Duration::from_secs(15);
 
-/// What came back.
-#[derive(Debug)]
+/// What came back. `Debug` shows its status and size only.
 pub struct Answer {
     /// HTTP status.
     pub status: u16,
@@ -24,6 +23,15 @@ pub struct Answer {
     pub headers: HeaderMap,
     /// Its body; one byte more than the limit when it is too large.
     pub body: Vec<u8>,
+}
+
+impl std::fmt::Debug for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Answer")
+            .field("status", &self.status)
+            .field("body_bytes", &self.body.len())
+            .finish_non_exhaustive()
+    }
 }
 
 /// Connecting, TLS, a deadline, a broken read: the answer, if there was one, is unknown.

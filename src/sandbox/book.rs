@@ -8,7 +8,7 @@ use leasehold_actors::contract::text::Sha256;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 
 /// A state file that cannot be used.
@@ -89,13 +89,15 @@ impl Book {
     pub fn open(path: Option<PathBuf>) -> Result<Self, BookInvalid> {
         let mut book = Self::default();
         let Some(path) = path else { return Ok(book) };
-        let mut file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .read(true)
-            .write(true)
-            .open(path)
-            .map_err(|_| BookInvalid)?;
+        let mut options = OpenOptions::new();
+        options.create(true).read(true).append(true);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::OpenOptionsExt as _;
+            options.mode(0o600);
+        }
+        let file = options.open(path).map_err(|_| BookInvalid)?;
+        let length = file.metadata().map_err(|_| BookInvalid)?.len();
         let mut whole = 0;
         let mut reader = BufReader::new(&file);
         let mut line = Vec::new();
@@ -108,8 +110,9 @@ impl Book {
             whole += line.len() as u64;
             line.clear();
         }
-        file.set_len(whole).map_err(|_| BookInvalid)?;
-        file.seek(SeekFrom::Start(whole)).map_err(|_| BookInvalid)?;
+        if whole < length {
+            file.set_len(whole).map_err(|_| BookInvalid)?;
+        }
         book.file = Some(file);
         Ok(book)
     }

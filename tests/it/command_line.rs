@@ -66,6 +66,7 @@ fn wrong_usage_ends_in_exit_2_with_a_usage_text() {
     for arguments in [
         vec!["fly"],
         vec!["run"],
+        vec!["list", "j", "--state", "bogus"],
         vec!["run", "x.ndjson", "--journal", "j"],
         vec!["run", "x.ndjson", "--journal", "j", "--sandbox", "--config", "c"],
         vec!["run", "x.ndjson", "--journal", "j", "--sandbox", "--via", "pigeon"],
@@ -90,7 +91,7 @@ fn a_configuration_that_cannot_be_used_names_the_key_and_never_the_value() {
     let valid = std::fs::read_to_string(example("leasehold.toml")).expect("readable");
     for (from, to, code, said) in [
         ("[dispatch]", "canary = 1\n[dispatch]", 2, "config_syntax: line"),
-        ("max_attempts = 5", "max_attempts = 77", 2, "dispatch.max_attempts: 1 to 20"),
+        ("max_attempts = 20", "max_attempts = 77", 2, "dispatch.max_attempts: 1 to 20"),
         ("lease_seconds = 600.0", "lease_seconds = 30.0", 2, "longer than cms.timeout_seconds"),
         ("http://127.0.0.1:8700", "http://canary.example", 2, "cms.origin"),
         ("key_file = \"sandbox.key\"", "key_file = \"canary\"", 2, "cms.signing"),

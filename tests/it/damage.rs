@@ -226,9 +226,44 @@ fn a_journal_that_cannot_be_had_ends_in_exit_3_with_its_code() {
     }
     drop(holder);
     // A text file is read as an archive, and is none.
-    let output = reading("audit", &place.path("some.ndjson"));
-    assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output).contains("journal_not_a_journal"), "{}", text(&output));
+    for command in ["audit", "health", "list", "verify"] {
+        let output = reading(command, &place.path("some.ndjson"));
+        assert_eq!(output.status.code(), Some(3), "{command}");
+        assert!(text(&output).contains("journal_not_a_journal"), "{}", text(&output));
+    }
+    let output = deliver(&place.path("no").join("such"), &file);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(text(&output).contains("journal_parent_missing"), "{}", text(&output));
+    assert!(!place.path("plain.sandbox").exists(), "nothing was touched beside what was refused");
+}
+
+#[test]
+fn an_empty_folder_where_a_journal_was_is_refused_and_says_how_to_go_on() {
+    let place = Place::new();
+    let path = journal(&place, 5);
+    let file = std::path::PathBuf::from(example("changes.ndjson"));
+    std::fs::remove_dir_all(&path).expect("removable");
+    let output = deliver(&path, &file);
+    assert_eq!(output.status.code(), Some(3));
+    let said = text(&output);
+    assert!(said.contains("journal_behind_anchor: 15 records missing after sequence 0"), "{said}");
+    assert!(said.contains("remove the .anchor file"), "{said}");
+    std::fs::remove_file(path.with_extension("anchor")).expect("removable");
+    assert_eq!(deliver(&path, &file).status.code(), Some(0));
+}
+
+#[test]
+fn a_killed_opens_leftover_does_not_disturb_readers_and_readers_do_not_shut_each_other_out() {
+    let place = Place::new();
+    let path = journal(&place, 5);
+    std::fs::write(path.join("db").join("snap.00000000000000FF.generating"), b"half").expect("ok");
+    let readers: Vec<_> = (0..6)
+        .map(|_| program().arg("health").arg(&path).stdout(std::process::Stdio::piped()).spawn())
+        .collect();
+    for reader in readers {
+        let output = reader.expect("it runs").wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    }
 }
 
 /// A small file system of its own; `None`, with a notice, where this user may not mount one.

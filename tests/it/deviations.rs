@@ -181,13 +181,32 @@ fn a_clients_panic_is_an_unmarked_failure_and_the_next_call_goes_on() {
             panic!("a client's own fault")
         }
     }
+    /// Panics before it gives a future at all.
+    struct PanicsAtOnce;
+    impl Client<Dispatch> for PanicsAtOnce {
+        fn longest_call_seconds(&self) -> Option<f64> {
+            None
+        }
+        #[allow(clippy::manual_async_fn)]
+        fn call(
+            &self,
+            request: ChangeRequest,
+        ) -> impl Future<Output = Result<Vec<u8>, CallFailure>> + Send {
+            assert!(request.event_id.as_str().is_empty(), "a client's own fault");
+            async { Ok(Vec::new()) }
+        }
+    }
     run(async {
         let (disk, clock) = (MemoryDisk::new(), ManualClock::at(100.0));
         let engine = engine(&disk, &clock).await;
         let flow = engine.dispatch();
         for id in ["event-1", "event-2"] {
             flow.enqueue(change(id), 5).await.expect("it is valid");
-            let attempt = flow.run_once(&Panics, "w", 60.0).await.expect("it runs").expect("due");
+            let attempt = match id {
+                "event-1" => flow.run_once(&Panics, "w", 60.0).await,
+                _ => flow.run_once(&PanicsAtOnce, "w", 60.0).await,
+            };
+            let attempt = attempt.expect("it runs").expect("due");
             assert_eq!(attempt.error_code.expect("an error").as_str(), "dispatch.client_failure");
         }
     });

@@ -1,7 +1,8 @@
 //! The engine as a host sees it: opening, closing, many records at once.
 
-use crate::support::{accepted, change, change_with, engine, run};
-use leasehold::{Engine, Error, JournalError, ManualClock, MemoryDisk};
+use crate::support::{Scripted, accepted, change, change_with, code, engine, run};
+use leasehold::{DrainOptions, Engine, Error, JournalError, ManualClock, MemoryDisk, drain};
+use leasehold_journal::memory::Fault;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
@@ -158,5 +159,107 @@ fn records_that_rest_come_back_when_they_are_asked_for() {
             engine.dispatch().complete(&claim, answer).await.expect("it is live");
         }
         assert_eq!(engine.dispatch().health().await.expect("a time").counts["succeeded"], 3);
+    });
+}
+
+#[test]
+fn a_record_that_could_not_be_read_once_is_claimed_the_next_time() {
+    run(async {
+        let (disk, clock) = (MemoryDisk::new(), ManualClock::at(100.0));
+        let first = engine(&disk, &clock).await;
+        first.dispatch().enqueue(change("event-1"), 5).await.expect("it is valid");
+        first.close().await;
+        let engine = engine(&disk, &clock).await;
+        disk.inject(Fault::ReadFails(JournalError::Storage));
+        let failed = engine.dispatch().claim("w", 60.0).await;
+        assert_eq!(code(failed), "storage_failed");
+        assert_eq!(engine.dispatch().health().await.expect("a time").due, 1);
+        assert!(engine.dispatch().claim("w", 60.0).await.expect("a claim").is_some());
+    });
+}
+
+#[test]
+fn a_leased_record_that_cannot_be_read_when_its_lease_ends_is_quarantined() {
+    run(async {
+        let (disk, clock) = (MemoryDisk::new(), ManualClock::at(100.0));
+        let first = engine(&disk, &clock).await;
+        let long = "Kaffee. ".repeat(4_000);
+        first.dispatch().enqueue(change_with("event-1", &long), 5).await.expect("it is valid");
+        first.dispatch().claim("w", 10.0).await.expect("a claim").expect("due");
+        first.close().await;
+        let engine = engine(&disk, &clock).await;
+        disk.lose_chunks();
+        clock.set(110.0);
+        assert!(engine.dispatch().claim("w", 10.0).await.expect("a claim").is_none());
+        let health = engine.dispatch().health().await.expect("a time");
+        assert_eq!((health.quarantined, health.expired_leases, health.counts["leased"]), (1, 0, 0));
+        assert_eq!(engine.dispatch().next_at().await.expect("a time"), None);
+    });
+}
+
+#[test]
+fn a_claim_whose_caller_went_away_is_given_back() {
+    run(async {
+        let (disk, clock) = (MemoryDisk::new(), ManualClock::at(100.0));
+        let engine = engine(&disk, &clock).await;
+        engine.dispatch().enqueue(change("event-1"), 5).await.expect("it is valid");
+        // Polled once, so that the request is on its way, then dropped.
+        let mut claim = Box::pin(engine.dispatch().claim("gone", 600.0));
+        let pending = std::future::poll_fn(|context| {
+            std::task::Poll::Ready(claim.as_mut().poll(context).is_pending())
+        });
+        assert!(pending.await);
+        drop(claim);
+        let mut moves = engine.dispatch().moves();
+        let claim = loop {
+            moves.mark_unchanged();
+            if let Some(claim) = engine.dispatch().claim("w", 600.0).await.expect("a claim") {
+                break claim;
+            }
+            moves.changed().await.expect("the engine runs");
+        };
+        assert_eq!(claim.view().lease_owner.as_str(), "w");
+    });
+}
+
+#[test]
+fn workers_end_with_the_first_failure_of_the_journal() {
+    run(async {
+        let (disk, clock) = (MemoryDisk::new(), ManualClock::at(100.0));
+        let engine = engine(&disk, &clock).await;
+        for number in 0..3 {
+            engine.dispatch().enqueue(change(&format!("event-{number}")), 5).await.expect("valid");
+        }
+        disk.inject(Fault::WriteFails(JournalError::Full));
+        let options = DrainOptions { in_flight: 8, lease_seconds: 60.0, worker: "w".to_owned() };
+        let client = Arc::new(Scripted::default());
+        let (_keep, stop) = tokio::sync::watch::channel(false);
+        let result = drain(engine.dispatch(), client, &options, stop, |_| {}).await;
+        let code = result.expect_err("the journal failed").code().to_owned();
+        assert!(["storage_full", "journal_poisoned"].contains(&code.as_str()), "{code}");
+    });
+}
+
+#[test]
+fn workers_end_when_they_are_told_to_and_when_nobody_can_tell_them_any_more() {
+    run(async {
+        let (disk, clock) = (MemoryDisk::new(), ManualClock::at(100.0));
+        let engine = engine(&disk, &clock).await;
+        engine.dispatch().enqueue(change("event-1"), 5).await.expect("it is valid");
+        let held = engine.dispatch().claim("other", 600.0).await.expect("a claim").expect("due");
+        let options = DrainOptions { in_flight: 2, lease_seconds: 60.0, worker: "w".to_owned() };
+        for told in [true, false] {
+            let (asking, stop) = tokio::sync::watch::channel(false);
+            let client = Arc::new(Scripted::default());
+            let (flow, options) = (engine.dispatch().clone(), options.clone());
+            let working =
+                tokio::spawn(async move { drain(&flow, client, &options, stop, |_| {}).await });
+            if told {
+                asking.send_replace(true);
+            }
+            drop(asking);
+            working.await.expect("no panic").expect("it ends well");
+        }
+        assert_eq!(held.view().attempt, 1);
     });
 }

@@ -10,6 +10,7 @@ mod dispatch_scenarios;
 mod engine;
 mod lifecycle_model;
 mod main_job;
+mod python;
 mod support;
 mod tidy;
 mod wire;

@@ -96,6 +96,42 @@ fn a_refused_document_is_named_by_file_line_and_code_and_the_others_go_on() {
 }
 
 #[test]
+fn documents_are_registered_in_the_order_of_their_file() {
+    let place = Place::new();
+    let file = place.path("some.ndjson");
+    let mut text: String = (0..300)
+        .map(|number| crate::support::change_with(&format!("event-{number:03}"), "first") + "\n")
+        .collect();
+    text += &crate::support::change_with("event-000", "second");
+    std::fs::write(&file, text).expect("ok");
+    let journal = place.path("journal");
+    let output = run_sandboxed(&journal, file.to_str().expect("text"));
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert!(said.contains("some.ndjson:301: dispatch.idempotency_collision"), "{said}");
+    let list = program().args(["list", "--json"]).arg(&journal).output().expect("the program runs");
+    let list = String::from_utf8(list.stdout).expect("text");
+    let ids: Vec<String> = list
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON")["id"].to_string())
+        .collect();
+    assert!(ids.is_sorted(), "the order of the file");
+    assert_eq!(ids.len(), 300);
+}
+
+#[test]
+fn a_run_without_files_goes_on_with_what_is_there() {
+    let place = Place::new();
+    let journal = place.path("journal");
+    run_sandboxed(&journal, &example("changes.ndjson"));
+    let output = program()
+        .args(["run", "--sandbox", "--json", "--journal"])
+        .arg(&journal)
+        .output()
+        .expect("the program runs");
+    assert_eq!((output.status.code(), &printed(&output)["read"]), (Some(0), &0.into()));
+}
+
+#[test]
 fn with_faults_everything_still_succeeds_and_every_body_is_the_same() {
     run(async {
         let place = Place::new();

@@ -75,11 +75,23 @@ fn write_string(out: &mut String, text: &str) {
     out.push('"');
 }
 
+/// The shortest digits that read back, as `d.ddde-7`; of two that are equally near, the even one, as
+/// Python has it.
+///
+/// `{:e}` gives the shortest digits too, but of two equally near it takes the larger one. Printing the
+/// exact value with the same number of digits rounds such a tie to even.
+fn shortest(number: f64) -> String {
+    let nearest = format!("{number:e}");
+    let mantissa = nearest.split(['e', '-']).find(|part| !part.is_empty()).unwrap_or_default();
+    let decimals = mantissa.len().saturating_sub(2);
+    let even = format!("{number:.decimals$e}");
+    if even.parse() == Ok(number) { even } else { nearest }
+}
+
 /// Python's `repr`: the shortest digits that read back; positional while the decimal exponent is
 /// from -4 to 15, otherwise scientific with a sign and at least two digits.
 fn write_float(out: &mut String, number: f64) {
-    // `{:e}` prints the shortest digits that read back, as `d.ddde-7`.
-    let scientific = format!("{number:e}");
+    let scientific = shortest(number);
     let (mantissa, exponent) = scientific.split_once('e').expect("{:e} prints an e");
     let exponent: i32 = exponent.parse().expect("{:e} prints a number after the e");
     let (sign, mantissa) = match mantissa.strip_prefix('-') {
@@ -143,6 +155,14 @@ mod tests {
             ("123456.789", "123456.789"),
             ("-12.0", "-12.0"),
             ("1e100", "1e+100"),
+            // Exactly between two shortest spellings: the even one.
+            ("2.98023223876953125e-08", "2.9802322387695312e-08"),
+            ("-2.98023223876953125e-08", "-2.9802322387695312e-08"),
+            ("1900000000.00390625", "1900000000.0039062"),
+            ("1125899906842624.25", "1125899906842624.2"),
+            ("9007199254740993.0", "9007199254740992.0"),
+            ("5e-324", "5e-324"),
+            ("1.7976931348623157e308", "1.7976931348623157e+308"),
         ] {
             assert_eq!(round(given), printed, "{given}");
         }

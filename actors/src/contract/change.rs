@@ -26,8 +26,8 @@ const LABELS: [&str; 8] = [
 const CONTENT_TYPES: [&str; 8] =
     ["headline", "cta", "marketing", "ui", "documentation", "seo", "legal", "commercial"];
 
-/// A change event that keeps every rule, exactly as it was submitted.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A change event that keeps every rule, exactly as it was submitted. `Debug` shows its identity.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Change {
     /// Its identity.
     pub event_id: Token,
@@ -43,6 +43,15 @@ pub struct Change {
     pub target_locales: Vec<Box<str>>,
     /// Its canonical form.
     pub payload: Payload,
+}
+
+impl std::fmt::Debug for Change {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Change")
+            .field("event_id", &self.event_id)
+            .field("payload", &self.payload)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A document that is no change event.

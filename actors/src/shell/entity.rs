@@ -9,6 +9,7 @@ use super::port::{Granted, Recorded};
 use super::scribe::{Scribe, ScribeError};
 use super::supervisor::Supervisor;
 use crate::codec;
+use crate::contract::time::Timestamp;
 use crate::flows::Answers;
 use crate::record::{
     Command, Event, Flow, Identity, IllegalEvent, Lease, Policy, Refusal, State, decide, evolve,
@@ -42,6 +43,17 @@ pub(crate) struct Entity<F: Answers> {
     payload: Option<F::Payload>,
     surroundings: Rc<Surroundings>,
     supervisor: Addr<Supervisor<F>>,
+    /// Whether a request was begun and its end not told.
+    in_hand: bool,
+}
+
+impl<F: Answers> Drop for Entity<F> {
+    /// A panic in a handler ends the actor; the supervisor has to know that a request went with it.
+    fn drop(&mut self) {
+        if self.in_hand {
+            self.finish(Finished::Died);
+        }
+    }
 }
 
 impl<F: Answers> Entity<F> {
@@ -67,14 +79,37 @@ impl<F: Answers> Entity<F> {
         let payload = records.first().and_then(|record| payload_of::<F>(&record.body));
         let state = replay::state_of(records.into_iter().map(|record| record.body))
             .map_err(|_| Failure::Refused(Refusal::StateInvalid))?;
-        Ok(Self { identity, stream, version, state, payload, surroundings, supervisor })
+        Ok(Self {
+            identity,
+            stream,
+            version,
+            state,
+            payload,
+            surroundings,
+            supervisor,
+            in_hand: false,
+        })
     }
 
     fn recorded(&self, changed: bool) -> Recorded<F> {
         Recorded { state: self.state.clone(), changed }
     }
 
-    fn finish(&self, finished: Finished<F>) {
+    /// What the supervisor knows of the record.
+    pub(crate) fn mark(&self) -> Mark<F> {
+        Mark::of(&self.state)
+    }
+
+    /// The actor, with room for its requests before the first one arrives.
+    pub(crate) fn into_actor(self) -> Addr<Self> {
+        Self::create(|context| {
+            context.set_mailbox_capacity(MAILBOX);
+            self
+        })
+    }
+
+    fn finish(&mut self, finished: Finished<F>) {
+        self.in_hand = false;
         let finish = Finish { identity: self.identity.clone(), finished };
         if self.supervisor.try_send(finish).is_err() {
             // Its mailbox holds more than can be under way, so it is gone and its flow with it.
@@ -102,13 +137,13 @@ impl<F: Answers> Entity<F> {
 
     /// Takes over what is durable now and answers the marks before and after.
     fn advance(&mut self, placed: Placed, next: State<F>) -> (Mark<F>, Mark<F>) {
-        let before = Mark::of(&self.state);
+        let before = self.mark();
         self.version = placed.version;
         self.state = next;
         if matches!(self.state, State::Completed { .. } | State::Failed { .. }) {
             self.payload = None;
         }
-        (before, Mark::of(&self.state))
+        (before, self.mark())
     }
 
     /// The payload, read again when it is not kept; `None` when it is gone or damaged.
@@ -155,10 +190,6 @@ fn settled(
 
 impl<F: Answers> Actor for Entity<F> {
     type Context = Context<Self>;
-
-    fn started(&mut self, context: &mut Self::Context) {
-        context.set_mailbox_capacity(MAILBOX);
-    }
 }
 
 impl<F: Answers> Handler<Act<F>> for Entity<F> {
@@ -166,6 +197,7 @@ impl<F: Answers> Handler<Act<F>> for Entity<F> {
 
     fn handle(&mut self, act: Act<F>, context: &mut Self::Context) {
         let Act { ask, now, reply, .. } = act;
+        self.in_hand = true;
         let planned =
             match ask {
                 Ask::Read => Ok(None),
@@ -179,11 +211,13 @@ impl<F: Answers> Handler<Act<F>> for Entity<F> {
             Ok(Some(planned)) => planned,
             Ok(None) => {
                 self.finish(Finished::Unchanged);
-                return answer(reply, Ok(self.recorded(false)));
+                answer(reply, Ok(self.recorded(false)));
+                return;
             }
             Err(failure) => {
                 self.finish(Finished::Unchanged);
-                return answer(reply, Err(failure));
+                answer(reply, Err(failure));
+                return;
             }
         };
         let durable = self.surroundings.scribe.append(append);
@@ -207,10 +241,15 @@ impl<F: Answers> Handler<Grant<F>> for Entity<F> {
     type Result = ();
 
     fn handle(&mut self, grant: Grant<F>, context: &mut Self::Context) {
-        let Grant { claim, class } = grant;
+        let Grant { claim, slot } = grant;
+        self.in_hand = true;
+        if claim.reply.is_closed() {
+            let now = self.mark();
+            return self.finish(Finished::NotClaimed { now, again: None });
+        }
         let payload = match self.payload() {
             Ok(Some(payload)) => payload,
-            Ok(None) => return self.finish(Finished::Damaged { class, again: claim }),
+            Ok(None) => return self.finish(Finished::Damaged { slot, again: claim }),
             Err(failure) => return self.not_claimed(claim, failure),
         };
         let token_sha256 = claim.token.sha256();
@@ -230,7 +269,10 @@ impl<F: Answers> Handler<Grant<F>> for Entity<F> {
                     let (before, after) = entity.advance(placed, next);
                     entity.finish(Finished::Moved { before, after });
                     let granted = entity.granted(payload, &claim);
-                    answer(claim.reply, granted.map(Some));
+                    let now = claim.now;
+                    if !answer(claim.reply, granted.map(Some)) {
+                        entity.give_back(now);
+                    }
                 }
                 Err(failure) => {
                     entity.finish(Finished::Unknown);
@@ -242,8 +284,18 @@ impl<F: Answers> Handler<Grant<F>> for Entity<F> {
 }
 
 impl<F: Answers> Entity<F> {
-    fn not_claimed(&self, claim: Claim<F>, failure: Failure) {
-        let now = Mark::of(&self.state);
+    /// Ends a lease whose claimant went away before it was told of it.
+    fn give_back(&self, now: Timestamp) {
+        let (reply, _) = oneshot::channel();
+        let ask = Ask::Do(Command::Abandon);
+        let abandon = Act { identity: self.identity.clone(), ask, now, reply };
+        if self.supervisor.try_send(abandon).is_err() {
+            tracing::warn!(code = "engine_busy", "a lease nobody holds has to run out");
+        }
+    }
+
+    fn not_claimed(&mut self, claim: Claim<F>, failure: Failure) {
+        let now = self.mark();
         if failure == Failure::Refused(Refusal::NotDue) && claim.misses < u8::MAX {
             let again = Some(Claim { misses: claim.misses + 1, ..claim });
             return self.finish(Finished::NotClaimed { now, again });

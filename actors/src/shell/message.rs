@@ -61,8 +61,8 @@ pub(crate) struct Claim<F: Flow> {
 /// A claim on its way to the record that was picked.
 pub(crate) struct Grant<F: Flow> {
     pub(crate) claim: Claim<F>,
-    /// What health counts the record as.
-    pub(crate) class: Class<F::Facet>,
+    /// Where the record was in the agenda.
+    pub(crate) slot: Slot<Class<F::Facet>>,
 }
 
 /// What the supervisor needs to know of a state.
@@ -88,9 +88,11 @@ pub(crate) enum Finished<F: Flow> {
     /// A record that was picked was not claimed; it goes back to where it belongs.
     NotClaimed { now: Mark<F>, again: Option<Claim<F>> },
     /// The record cannot be read; it is quarantined and the claim goes on to the next.
-    Damaged { class: Class<F::Facet>, again: Claim<F> },
-    /// What is on disk is unknown; the entity is gone.
+    Damaged { slot: Slot<Class<F::Facet>>, again: Claim<F> },
+    /// What is on disk is not known to the entity; the journal has to be asked.
     Unknown,
+    /// The entity's actor died over the request.
+    Died,
 }
 
 /// Tells the supervisor what came of a request.
@@ -139,10 +141,8 @@ impl Message for AbandonAll {
     type Result = ();
 }
 
-/// Answers a request. A caller that went away gets no answer, and needs none: what is in the journal
-/// stands either way.
-pub(crate) fn answer<T>(reply: Answer<T>, result: Result<T, Failure>) {
-    if reply.send(result).is_err() {
-        tracing::trace!("a caller went away before its answer");
-    }
+/// Answers a request; false when the caller went away. It needs no answer then: what is in the
+/// journal stands either way.
+pub(crate) fn answer<T>(reply: Answer<T>, result: Result<T, Failure>) -> bool {
+    reply.send(result).is_ok()
 }

@@ -5,7 +5,7 @@
 use super::message::{Answer, answer};
 use crate::flows::Answers;
 use crate::health::{Class, Tally};
-use actix::{Actor, Context, Handler, Message};
+use actix::{Actor, Addr, Context, Handler, Message};
 
 /// Mailbox for more than can be under way.
 const MAILBOX: usize = 1 << 16;
@@ -16,8 +16,11 @@ pub(crate) struct Projector<F: Answers> {
 }
 
 impl<F: Answers> Projector<F> {
-    pub(crate) fn new(tally: Tally<F::Facet>) -> Self {
-        Self { tally }
+    pub(crate) fn begin(tally: Tally<F::Facet>) -> Addr<Self> {
+        Self::create(|context| {
+            context.set_mailbox_capacity(MAILBOX);
+            Self { tally }
+        })
     }
 }
 
@@ -29,7 +32,7 @@ pub(crate) struct Shift<T> {
 
 /// One record turned out to be damaged.
 pub(crate) struct Quarantine<T> {
-    pub(crate) before: Class<T>,
+    pub(crate) before: Option<Class<T>>,
 }
 
 /// Asks for the health of the flow.
@@ -51,10 +54,6 @@ impl<F: Answers> Message for Report<F> {
 
 impl<F: Answers> Actor for Projector<F> {
     type Context = Context<Self>;
-
-    fn started(&mut self, context: &mut Self::Context) {
-        context.set_mailbox_capacity(MAILBOX);
-    }
 }
 
 impl<F: Answers> Handler<Shift<F::Facet>> for Projector<F> {
@@ -69,7 +68,7 @@ impl<F: Answers> Handler<Quarantine<F::Facet>> for Projector<F> {
     type Result = ();
 
     fn handle(&mut self, quarantine: Quarantine<F::Facet>, _: &mut Self::Context) {
-        self.tally.quarantine(Some(quarantine.before));
+        self.tally.quarantine(quarantine.before);
     }
 }
 

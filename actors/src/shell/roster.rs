@@ -1,10 +1,11 @@
 //! Which records are active, and which of them may rest.
 //!
 //! Owns activation and passivation of one flow: an address for each active record, how many requests
-//! it is busy with, and the order in which they were used. A record without requests may be let go
-//! at any time; everything it knows is in the journal.
+//! it is busy with, what was last known of it, and the order in which records were used. A record
+//! without requests may be let go at any time; everything it knows is in the journal.
 
 use super::entity::Entity;
+use super::message::Mark;
 use crate::flows::Answers;
 use crate::record::Identity;
 use actix::Addr;
@@ -19,6 +20,7 @@ struct Active<F: Answers> {
     address: Addr<Entity<F>>,
     busy: u32,
     used: u64,
+    mark: Mark<F>,
 }
 
 /// The active records.
@@ -29,42 +31,26 @@ pub(crate) struct Roster<F: Answers> {
     restarts: HashMap<Identity, u8>,
 }
 
-/// What the roster says about a record.
-pub(crate) enum Found<F: Answers> {
-    /// It is active.
-    Active(Addr<Entity<F>>),
-    /// It has to be activated.
-    Dormant,
-    /// Its actor died too often.
-    GivenUp,
-}
-
 impl<F: Answers> Roster<F> {
     pub(crate) fn new() -> Self {
         Self { active: HashMap::new(), order: VecDeque::new(), clock: 0, restarts: HashMap::new() }
     }
 
-    /// Looks a record up. One whose actor died is dormant again, a few times.
-    pub(crate) fn find(&mut self, identity: &Identity) -> Found<F> {
-        match self.active.get(identity) {
-            Some(active) if active.address.connected() => Found::Active(active.address.clone()),
-            Some(_) => {
-                self.active.remove(identity);
-                let restarts = self.restarts.entry(identity.clone()).or_insert(0);
-                *restarts += 1;
-                tracing::error!(code = "record_restarted", restarts = *restarts, "an actor died");
-                if *restarts > RESTARTS_MAX { Found::GivenUp } else { Found::Dormant }
-            }
-            None if self.restarts.get(identity).is_some_and(|n| *n > RESTARTS_MAX) => {
-                Found::GivenUp
-            }
-            None => Found::Dormant,
-        }
+    /// The address of an active record.
+    pub(crate) fn find(&self, identity: &Identity) -> Option<Addr<Entity<F>>> {
+        self.active.get(identity).map(|active| active.address.clone())
     }
 
     /// Adds a record that was activated.
-    pub(crate) fn add(&mut self, identity: Identity, address: Addr<Entity<F>>) {
-        self.active.insert(identity, Active { address, busy: 0, used: 0 });
+    pub(crate) fn add(&mut self, identity: Identity, address: Addr<Entity<F>>, mark: Mark<F>) {
+        self.active.insert(identity, Active { address, busy: 0, used: 0, mark });
+    }
+
+    /// Notes where a record moved.
+    pub(crate) fn moved(&mut self, identity: &Identity, mark: Mark<F>) {
+        if let Some(active) = self.active.get_mut(identity) {
+            active.mark = mark;
+        }
     }
 
     /// Notes that a request is on its way to the record.
@@ -94,8 +80,16 @@ impl<F: Answers> Roster<F> {
         }
     }
 
-    /// Lets a record go at once: what it knows is not known to be right.
-    pub(crate) fn drop(&mut self, identity: &Identity) {
-        self.active.remove(identity);
+    /// Lets a record go at once; answers what was last known of it.
+    pub(crate) fn drop(&mut self, identity: &Identity) -> Option<Mark<F>> {
+        self.active.remove(identity).map(|active| active.mark)
+    }
+
+    /// Counts a death; whether the record may be activated again.
+    pub(crate) fn may_restart(&mut self, identity: &Identity) -> bool {
+        let restarts = self.restarts.entry(identity.clone()).or_insert(0);
+        *restarts += 1;
+        tracing::error!(code = "record_restarted", restarts = *restarts, "an actor died");
+        *restarts <= RESTARTS_MAX
     }
 }

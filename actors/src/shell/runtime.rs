@@ -4,7 +4,7 @@
 //! configuration files.
 
 use super::entity::Surroundings;
-use super::message::AbandonAll;
+use super::message::{AbandonAll, Failure};
 use super::port::Port;
 use super::projector::Projector;
 use super::scribe::Scribe;
@@ -16,11 +16,9 @@ use crate::flows::Answers;
 use crate::flows::dispatch::Dispatch;
 use crate::health::{Tally, class};
 use crate::record::identity::flow_of;
-use crate::record::{FlowTag, Identity, Policy};
+use crate::record::{FlowTag, Policy};
 use crate::replay::{Replay, ReplayError, Replayed};
-use actix::Actor as _;
 use leasehold_journal::{JournalError, Record, Store, StoreReader, StreamId};
-use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -172,7 +170,11 @@ fn live(
         let surroundings =
             Rc::new(Surroundings { scribe, reader: Arc::clone(&reader), policy: options.dispatch });
         let port = start_flow(dispatch, surroundings, admission, options.abandon_at).await;
-        tell(started, Ok(Started { dispatch: port, reader }));
+        let fine = port.is_ok();
+        tell(started, port.map(|dispatch| Started { dispatch, reader }));
+        if !fine {
+            return;
+        }
         // Ends when the sender is dropped; there is nothing to receive.
         drop(stopped.await);
     });
@@ -215,7 +217,7 @@ async fn start_flow<F: Answers>(
     surroundings: Rc<Surroundings>,
     admission: Arc<Semaphore>,
     abandon_at: Option<Timestamp>,
-) -> Port<F> {
+) -> Result<Port<F>, JournalError> {
     let mut agenda = Agenda::default();
     let mut tally = Tally::default();
     for (_, record) in replay.iter() {
@@ -233,15 +235,16 @@ async fn start_flow<F: Answers>(
     }
     drop(replay);
     let (moves, moved) = watch::channel(0);
-    let projector = Projector::new(tally).start();
-    // Damaged records are found again when they are asked for: their identity is not readable here.
-    let damaged: HashSet<Identity> = HashSet::new();
-    let supervisor = Supervisor::new(agenda, damaged, projector, surroundings, moves).start();
+    let projector = Projector::begin(tally);
+    let supervisor = Supervisor::begin(agenda, projector, surroundings, moves);
     if let Some(now) = abandon_at {
         let (reply, done) = oneshot::channel();
-        if supervisor.try_send(AbandonAll { now, reply }).is_err() || done.await.is_err() {
-            tracing::error!(code = "engine_stopped", "leases of an earlier life were not ended");
+        let asked = supervisor.try_send(AbandonAll { now, reply });
+        match (asked, done.await) {
+            (Ok(()), Ok(Ok(()))) => {}
+            (Ok(()), Ok(Err(Failure::Journal(error)))) => return Err(error),
+            (Err(_), _) | (Ok(()), Ok(Err(_)) | Err(_)) => return Err(JournalError::Storage),
         }
     }
-    Port::new(supervisor, admission, moved)
+    Ok(Port::new(supervisor, admission, moved))
 }

@@ -8,8 +8,8 @@ use super::message::{
     AbandonAll, Act, Ask, Claim, Failure, Finish, Finished, Grant, Health, NextAt, answer,
 };
 use super::projector::{Projector, Quarantine, Report, Shift};
-use super::roster::{Found, Roster};
-use crate::agenda::Agenda;
+use super::roster::Roster;
+use crate::agenda::{Agenda, Slot};
 use crate::contract::time::Timestamp;
 use crate::flows::Answers;
 use crate::health::Class;
@@ -26,8 +26,9 @@ const MAILBOX: usize = 1 << 16;
 /// Leases ended side by side.
 const WAVE: usize = 1024;
 
-/// What is done when a wave has ended.
-type Then<A> = Box<dyn FnOnce(&mut A, &mut Context<A>)>;
+type Slots<F> = Vec<(Identity, Slot<Class<<F as crate::record::Flow>::Facet>>)>;
+/// What is done when all waves have ended; told the first failure of the journal.
+type Then<A> = Box<dyn FnOnce(&mut A, &mut Context<A>, Option<Failure>)>;
 
 /// The actor.
 pub(crate) struct Supervisor<F: Answers> {
@@ -36,19 +37,29 @@ pub(crate) struct Supervisor<F: Answers> {
     damaged: HashSet<Identity>,
     projector: Addr<Projector<F>>,
     surroundings: Rc<Surroundings>,
+    /// Claims that wait for expired leases to be ended; `None` while none are being ended.
+    held: Option<Vec<Claim<F>>>,
     /// Counts up whenever a record moved, for those who wait for work.
     moves: watch::Sender<u64>,
 }
 
 impl<F: Answers> Supervisor<F> {
-    pub(crate) fn new(
+    pub(crate) fn begin(
         agenda: Agenda<Class<F::Facet>>,
-        damaged: HashSet<Identity>,
         projector: Addr<Projector<F>>,
         surroundings: Rc<Surroundings>,
         moves: watch::Sender<u64>,
-    ) -> Self {
-        Self { agenda, roster: Roster::new(), damaged, projector, surroundings, moves }
+    ) -> Addr<Self> {
+        Self::create(|context| {
+            context.set_mailbox_capacity(MAILBOX);
+            let (roster, damaged, held) = (Roster::new(), HashSet::new(), None);
+            Self { agenda, roster, damaged, projector, surroundings, held, moves }
+        })
+    }
+
+    fn load(&self, identity: &Identity, me: Addr<Self>) -> Result<Entity<F>, Failure> {
+        let stream = stream_of(F::TAG, identity.as_str());
+        Entity::load(identity.clone(), stream, Rc::clone(&self.surroundings), me)
     }
 
     /// The record's actor, activated when it rests.
@@ -60,15 +71,13 @@ impl<F: Answers> Supervisor<F> {
         if self.damaged.contains(identity) {
             return Err(Failure::Refused(Refusal::StateInvalid));
         }
-        match self.roster.find(identity) {
-            Found::Active(address) => return Ok(address),
-            Found::GivenUp => return Err(Failure::Refused(Refusal::StateInvalid)),
-            Found::Dormant => {}
+        if let Some(address) = self.roster.find(identity) {
+            return Ok(address);
         }
-        let stream = stream_of(F::TAG, identity.as_str());
-        let entity = Entity::load(identity.clone(), stream, Rc::clone(&self.surroundings), me)?;
-        let address = entity.start();
-        self.roster.add(identity.clone(), address.clone());
+        let entity = self.load(identity, me)?;
+        let mark = entity.mark();
+        let address = entity.into_actor();
+        self.roster.add(identity.clone(), address.clone(), mark);
         Ok(address)
     }
 
@@ -82,44 +91,81 @@ impl<F: Answers> Supervisor<F> {
                     answer(error.into_inner().reply, Err(Failure::Busy));
                 }
             }
-            Err(failure) => answer(act.reply, Err(failure)),
+            Err(failure) => {
+                answer(act.reply, Err(failure));
+            }
         }
     }
 
-    /// Gives the claim to the next due record, if there is one.
-    fn pick(&mut self, claim: Claim<F>, me: &Addr<Self>) {
-        let mut claim = claim;
-        while let Some((identity, class)) = self.agenda.pick(claim.now) {
-            match self.activate(&identity, me.clone()) {
+    /// Gives the claim to the next due record, if there is one. A record that was picked and not
+    /// reached goes back to where it was.
+    fn pick(&mut self, mut claim: Claim<F>, me: &Addr<Self>) {
+        while !claim.reply.is_closed() {
+            let Some((identity, slot)) = self.agenda.pick(claim.now) else {
+                answer(claim.reply, Ok(None));
+                return;
+            };
+            let failure = match self.activate(&identity, me.clone()) {
                 Ok(address) => {
                     self.roster.begin(&identity);
-                    match address.try_send(Grant { claim, class }) {
+                    match address.try_send(Grant { claim, slot }) {
                         Ok(()) => return,
                         Err(error) => {
                             self.roster.end(&identity);
-                            return answer(error.into_inner().claim.reply, Err(Failure::Busy));
+                            claim = error.into_inner().claim;
+                            Failure::Busy
                         }
                     }
                 }
                 Err(Failure::Refused(_)) => {
-                    self.quarantine(&identity, class);
-                    claim = Claim { misses: 0, ..claim };
+                    self.quarantine(&identity, slot);
+                    continue;
                 }
-                Err(failure) => return answer(claim.reply, Err(failure)),
-            }
+                Err(failure) => failure,
+            };
+            self.agenda.place(&identity, Slot::Idle, slot);
+            answer(claim.reply, Err(failure));
+            return;
         }
-        answer(claim.reply, Ok(None));
     }
 
-    fn quarantine(&mut self, identity: &Identity, class: Class<F::Facet>) {
+    /// Leaves a record alone that does not replay; `slot` is where it was in the agenda.
+    fn quarantine(&mut self, identity: &Identity, slot: Slot<Class<F::Facet>>) {
         tracing::error!(
             code = "record_quarantined",
             flow = F::TAG.name(),
             "a record does not replay; it is left alone and the others go on"
         );
-        self.damaged.insert(identity.clone());
         self.roster.drop(identity);
-        self.tell(Quarantine { before: class });
+        self.agenda.place(identity, slot, Slot::Idle);
+        if self.damaged.insert(identity.clone()) {
+            let before = match slot {
+                Slot::Idle => None,
+                Slot::Waiting { class, .. } | Slot::Leased { class, .. } => Some(class),
+            };
+            self.tell(Quarantine { before });
+        }
+    }
+
+    /// Asks the journal what became of a record whose actor does not know.
+    fn reconcile(&mut self, identity: &Identity, me: Addr<Self>, died_too_often: bool) {
+        let Some(known) = self.roster.drop(identity) else { return };
+        let slot = match self.load(identity, me) {
+            Ok(entity) => {
+                let found = entity.mark();
+                self.agenda.place(identity, known.slot, found.slot);
+                self.tell(Shift { before: known.class, after: found.class });
+                found.slot
+            }
+            Err(Failure::Refused(_)) => return self.quarantine(identity, known.slot),
+            Err(_) => {
+                self.agenda.place(identity, Slot::Idle, known.slot);
+                known.slot
+            }
+        };
+        if died_too_often {
+            self.quarantine(identity, slot);
+        }
     }
 
     fn tell<M>(&self, message: M)
@@ -134,58 +180,75 @@ impl<F: Answers> Supervisor<F> {
         }
     }
 
-    /// Sends one command to many records and calls back when all have answered.
+    /// Sends one command to many records, a wave at a time, and calls back when all have answered.
     fn each(
         &mut self,
-        identities: Vec<Identity>,
-        command: fn() -> Command<F>,
-        now: Timestamp,
-        context: &mut Context<Self>,
-        then: impl FnOnce(&mut Self, &mut Context<Self>) + 'static,
-    ) {
-        let mut waves = identities;
-        let rest = waves.split_off(waves.len().min(WAVE));
-        let mut answers = Vec::with_capacity(waves.len());
-        for identity in waves {
-            let (reply, receiver) = oneshot::channel();
-            answers.push(receiver);
-            self.forward(Act { identity, ask: Ask::Do(command()), now, reply }, context.address());
-        }
-        let all = async move {
-            for answer in answers {
-                if let Ok(Err(failure)) = answer.await {
-                    tracing::debug!(code = %failure, "a lease could not be ended");
-                }
-            }
-        };
-        context.spawn(wrap_future(all).map(move |(), supervisor: &mut Self, context| {
-            if rest.is_empty() {
-                then(supervisor, context);
-            } else {
-                supervisor.each_boxed(rest, command, now, context, Box::new(then));
-            }
-        }));
-    }
-
-    /// `each` for the next wave; boxed, since a closure cannot hold itself.
-    fn each_boxed(
-        &mut self,
-        identities: Vec<Identity>,
+        records: Slots<F>,
         command: fn() -> Command<F>,
         now: Timestamp,
         context: &mut Context<Self>,
         then: Then<Self>,
     ) {
-        self.each(identities, command, now, context, then);
+        let mut wave = records;
+        let rest = wave.split_off(wave.len().min(WAVE));
+        let mut answers = Vec::with_capacity(wave.len());
+        for (identity, slot) in wave {
+            if let Err(Failure::Refused(_)) = self.activate(&identity, context.address()) {
+                self.quarantine(&identity, slot);
+                continue;
+            }
+            let (reply, receiver) = oneshot::channel();
+            answers.push(receiver);
+            self.forward(Act { identity, ask: Ask::Do(command()), now, reply }, context.address());
+        }
+        let all = async move {
+            let mut fault = None;
+            for answer in answers {
+                if let Ok(Err(failure @ Failure::Journal(_))) = answer.await {
+                    fault.get_or_insert(failure);
+                }
+            }
+            fault
+        };
+        context.spawn(wrap_future(all).map(move |fault, supervisor: &mut Self, context| {
+            if rest.is_empty() || fault.is_some() {
+                then(supervisor, context, fault);
+            } else {
+                supervisor.each(rest, command, now, context, then);
+            }
+        }));
+    }
+
+    /// First every expired lease is ended, as of the claim's time; then the next due record is given
+    /// out. Claims that arrive meanwhile wait for the same end.
+    fn claim(&mut self, claim: Claim<F>, context: &mut Context<Self>) {
+        if let Some(held) = &mut self.held {
+            held.push(claim);
+            return;
+        }
+        let expired = self.agenda.expired(claim.now);
+        if expired.is_empty() {
+            return self.pick(claim, &context.address());
+        }
+        let ended = claim.now;
+        self.held = Some(vec![claim]);
+        let then: Then<Self> = Box::new(move |supervisor, context, fault| {
+            for claim in supervisor.held.take().unwrap_or_default() {
+                match &fault {
+                    Some(failure) => {
+                        answer(claim.reply, Err(failure.clone()));
+                    }
+                    None if claim.now <= ended => supervisor.pick(claim, &context.address()),
+                    None => supervisor.claim(claim, context),
+                }
+            }
+        });
+        self.each(expired, || Command::Expire, ended, context, then);
     }
 }
 
 impl<F: Answers> Actor for Supervisor<F> {
     type Context = Context<Self>;
-
-    fn started(&mut self, context: &mut Self::Context) {
-        context.set_mailbox_capacity(MAILBOX);
-    }
 }
 
 impl<F: Answers> Handler<Act<F>> for Supervisor<F> {
@@ -199,23 +262,8 @@ impl<F: Answers> Handler<Act<F>> for Supervisor<F> {
 impl<F: Answers> Handler<Claim<F>> for Supervisor<F> {
     type Result = ();
 
-    /// First every expired lease is ended, as of the claim's time; then the next due record is given
-    /// out. Two claims at once may both end the same lease: the second finds it ended.
     fn handle(&mut self, claim: Claim<F>, context: &mut Self::Context) {
-        let expired = self.agenda.expired(claim.now);
-        if expired.is_empty() {
-            return self.pick(claim, &context.address());
-        }
-        let now = claim.now;
-        self.each(
-            expired,
-            || Command::Expire,
-            now,
-            context,
-            move |supervisor, context| {
-                supervisor.pick(claim, &context.address());
-            },
-        );
+        self.claim(claim, context);
     }
 }
 
@@ -226,24 +274,29 @@ impl<F: Answers> Handler<Finish<F>> for Supervisor<F> {
         let Finish { identity, finished } = finish;
         self.roster.end(&identity);
         match finished {
-            Finished::Unchanged => {}
+            Finished::Unchanged => return,
             Finished::Moved { before, after } => {
                 self.agenda.place(&identity, before.slot, after.slot);
                 self.tell(Shift { before: before.class, after: after.class });
-                self.moves.send_modify(|moves| *moves += 1);
+                self.roster.moved(&identity, after);
             }
             Finished::NotClaimed { now, again } => {
-                self.agenda.place(&identity, crate::agenda::Slot::Idle, now.slot);
+                self.agenda.place(&identity, Slot::Idle, now.slot);
                 if let Some(claim) = again {
                     self.pick(claim, &context.address());
                 }
             }
-            Finished::Damaged { class, again } => {
-                self.quarantine(&identity, class);
+            Finished::Damaged { slot, again } => {
+                self.quarantine(&identity, slot);
                 self.pick(again, &context.address());
             }
-            Finished::Unknown => self.roster.drop(&identity),
+            Finished::Unknown => self.reconcile(&identity, context.address(), false),
+            Finished::Died => {
+                let too_often = !self.roster.may_restart(&identity);
+                self.reconcile(&identity, context.address(), too_often);
+            }
         }
+        self.moves.send_modify(|moves| *moves += 1);
     }
 }
 
@@ -271,6 +324,9 @@ impl<F: Answers> Handler<AbandonAll> for Supervisor<F> {
     fn handle(&mut self, abandon: AbandonAll, context: &mut Self::Context) {
         let AbandonAll { now, reply } = abandon;
         let leased = self.agenda.leased();
-        self.each(leased, || Command::Abandon, now, context, move |_, _| answer(reply, Ok(())));
+        let then: Then<Self> = Box::new(move |_, _, fault| {
+            answer(reply, fault.map_or(Ok(()), Err));
+        });
+        self.each(leased, || Command::Abandon, now, context, then);
     }
 }
