@@ -4,13 +4,20 @@
 //! anything about a record.
 
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
-use crate::handle::Handle;
-use leasehold_actors::arguments::Blocked;
-use leasehold_actors::contract::time::Timestamp;
+use crate::error::Error;
+use crate::handle::{Handle, Terms};
+use leasehold_actors::arguments::{self, Blocked};
+use leasehold_actors::contract::text::Sha256;
+use leasehold_actors::contract::time::{Ceiling, Timestamp};
+use leasehold_actors::flows::Answers;
+use leasehold_actors::flows::delivery::Delivery;
 use leasehold_actors::flows::dispatch::Dispatch;
-use leasehold_actors::record::Policy;
+use leasehold_actors::flows::lifecycle::Lifecycle;
+use leasehold_actors::flows::notification::Notify;
+use leasehold_actors::flows::processing::Processing;
 use leasehold_actors::record::policy::Delays;
-use leasehold_actors::shell::{OpenStore, Runtime, RuntimeOptions};
+use leasehold_actors::record::{Flow, Policy};
+use leasehold_actors::shell::{FlowOptions, HandOvers, OpenStore, Port, Runtime, RuntimeOptions};
 use leasehold_journal::medium::Medium;
 use leasehold_journal::memory::MemoryDisk;
 use leasehold_journal::sled::SledMedium;
@@ -20,22 +27,61 @@ use leasehold_journal::{
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::error::Error;
-
 enum Place {
     Folder(PathBuf),
     Memory(MemoryDisk),
+}
+
+/// The source runtime that flow `delivery` delivers to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SourceRuntime {
+    /// Its pinned capability digest, 64 lower-case hex digits (contract 2.8).
+    pub capabilities_sha256: String,
+    /// The longest time one call can take, all its requests together, in seconds, more than 0 and at
+    /// most 600: every lease has to be longer.
+    pub longest_call_seconds: f64,
+}
+
+/// Which flow takes over from which, and the ceiling of its records, 1 to 20; `None` is switched off.
+///
+/// What is taken over is derived from the journal: switched on later, it catches up at the next open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HandOver {
+    /// A succeeded dispatch is watched, with at most so many failures in a row.
+    pub lifecycle_max_failures: Option<i64>,
+    /// A terminal change is notified, with at most so many attempts.
+    pub notification_max_attempts: Option<i64>,
+    /// An acknowledged notification is watched, with at most so many failures in a row.
+    pub processing_max_failures: Option<i64>,
 }
 
 /// Sets an engine up. See [`Engine::builder`].
 pub struct EngineBuilder {
     place: Place,
     durability: Durability,
-    dispatch: Delays,
+    delays: FlowDelays,
+    receiver_digest: Option<String>,
+    source: Option<SourceRuntime>,
+    hand_over: HandOver,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     abandon: bool,
     anchor_beside: bool,
+}
+
+/// Delays of each flow.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct FlowDelays {
+    /// Flow `dispatch`.
+    pub dispatch: Delays,
+    /// Flow `lifecycle`.
+    pub lifecycle: Delays,
+    /// Flow `notification`.
+    pub notification: Delays,
+    /// Flow `processing`.
+    pub processing: Delays,
+    /// Flow `delivery`.
+    pub delivery: Delays,
 }
 
 impl EngineBuilder {
@@ -43,7 +89,10 @@ impl EngineBuilder {
         Self {
             place,
             durability: Durability::default(),
-            dispatch: Delays::default(),
+            delays: FlowDelays::default(),
+            receiver_digest: None,
+            source: None,
+            hand_over: HandOver::default(),
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy),
             abandon: true,
@@ -58,10 +107,32 @@ impl EngineBuilder {
         self
     }
 
-    /// Delays of flow `dispatch`.
+    /// Delays of the flows.
     #[must_use]
-    pub fn dispatch_delays(mut self, delays: Delays) -> Self {
-        self.dispatch = delays;
+    pub fn delays(mut self, delays: FlowDelays) -> Self {
+        self.delays = delays;
+        self
+    }
+
+    /// The receiver's pinned capability digest, 64 lower-case hex digits; flow `processing` needs it.
+    /// Records registered under another one are held (D9).
+    #[must_use]
+    pub fn receiver_digest(mut self, digest: impl Into<String>) -> Self {
+        self.receiver_digest = Some(digest.into());
+        self
+    }
+
+    /// The source runtime; flow `delivery` needs it.
+    #[must_use]
+    pub fn source_runtime(mut self, source: SourceRuntime) -> Self {
+        self.source = Some(source);
+        self
+    }
+
+    /// Which flow takes over from which; none by default.
+    #[must_use]
+    pub fn hand_over(mut self, hand_over: HandOver) -> Self {
+        self.hand_over = hand_over;
         self
     }
 
@@ -100,33 +171,81 @@ impl EngineBuilder {
     /// Opens the journal, or makes it, verifies all of it, and starts the engine.
     ///
     /// # Errors
-    /// [`Error::Blocked`] with `dispatch.delay_invalid`; [`Error::Journal`] when the journal is
-    /// locked, damaged, behind its anchor, newer, read-only or out of space. Nothing is written then.
+    /// [`Error::Blocked`] with the flow's `delay_invalid`, `capabilities_invalid`, `client_invalid` or
+    /// ceiling code; [`Error::Journal`] when the journal is locked, damaged, behind its anchor, newer,
+    /// read-only or out of space. Nothing is written then.
     pub async fn open(self) -> Result<Engine, Error> {
-        let dispatch =
-            Policy::new(self.dispatch).map_err(|_| Blocked::new::<Dispatch>("delay_invalid"))?;
-        // Without a time no lease can be ended; they run out as they would have.
-        let abandon_at = if self.abandon { Timestamp::new(self.clock.now_seconds()) } else { None };
+        let options = self.options()?;
+        let (durability, beside) = (self.durability, self.anchor_beside);
         let mut id = [0; 16];
         self.entropy.fill(&mut id);
-        let options = LogOptions { new_id: JournalId(id), create: true };
-        let (durability, beside) = (self.durability, self.anchor_beside);
+        let log = LogOptions { new_id: JournalId(id), create: true };
         let open: OpenStore = match self.place {
             Place::Folder(path) => Box::new(move |visit| {
                 let medium = SledMedium::open(&path, true, durability)?;
                 let medium = if beside { medium } else { medium.without_outer_anchor() };
-                opened(medium, options, visit)
+                opened(medium, log, visit)
             }),
-            Place::Memory(disk) => Box::new(move |visit| opened(disk.medium(), options, visit)),
+            Place::Memory(disk) => Box::new(move |visit| opened(disk.medium(), log, visit)),
         };
-        let runtime = Runtime::start(RuntimeOptions { dispatch, abandon_at }, open).await?;
-        let dispatch = Handle::new(
-            runtime.dispatch().clone(),
-            Arc::clone(&self.clock),
-            Arc::clone(&self.entropy),
-        );
-        Ok(Engine { runtime, dispatch })
+        let runtime = Runtime::start(options, open).await?;
+        let longest = self.source.as_ref().map(|source| source.longest_call_seconds);
+        Ok(Engine::new(runtime, options, longest, &self.clock, &self.entropy))
     }
+
+    fn options(&self) -> Result<RuntimeOptions, Error> {
+        let digest = |text: &str| Sha256::from_hex(text);
+        let receiver = match self.receiver_digest.as_deref() {
+            None => None,
+            Some(text) => Some(
+                digest(text).ok_or_else(|| Blocked::new::<Processing>("capabilities_invalid"))?,
+            ),
+        };
+        let source = match &self.source {
+            None => None,
+            Some(source)
+                if !(source.longest_call_seconds > 0.0 && source.longest_call_seconds <= 600.0) =>
+            {
+                return Err(Blocked::new::<Delivery>("client_invalid").into());
+            }
+            Some(source) => Some(
+                digest(&source.capabilities_sha256)
+                    .ok_or_else(|| Blocked::new::<Delivery>("capabilities_invalid"))?,
+            ),
+        };
+        let on = self.hand_over;
+        // Without a time no lease can be ended; they run out as they would have.
+        let abandon_at = if self.abandon { Timestamp::new(self.clock.now_seconds()) } else { None };
+        Ok(RuntimeOptions {
+            dispatch: flow::<Dispatch>(self.delays.dispatch, None)?,
+            lifecycle: flow::<Lifecycle>(self.delays.lifecycle, None)?,
+            notification: flow::<Notify>(self.delays.notification, None)?,
+            processing: flow::<Processing>(self.delays.processing, receiver)?,
+            delivery: flow::<Delivery>(self.delays.delivery, source)?,
+            hand_overs: HandOvers {
+                lifecycle: ceiling::<Lifecycle>(on.lifecycle_max_failures, "max_failures_invalid")?,
+                notification: ceiling::<Notify>(
+                    on.notification_max_attempts,
+                    "max_attempts_invalid",
+                )?,
+                processing: ceiling::<Processing>(
+                    on.processing_max_failures,
+                    "max_failures_invalid",
+                )?,
+            },
+            abandon_at,
+        })
+    }
+}
+
+fn ceiling<F: Flow>(value: Option<i64>, code: &str) -> Result<Option<Ceiling>, Blocked> {
+    value.map(|value| arguments::ceiling::<F>(value, code)).transpose()
+}
+
+/// The delays of a flow, checked, and its digest.
+fn flow<F: Flow>(delays: Delays, expected: Option<Sha256>) -> Result<FlowOptions, Blocked> {
+    let policy = Policy::new(delays).map_err(|_| Blocked::new::<F>("delay_invalid"))?;
+    Ok(FlowOptions { policy, expected })
 }
 
 type Opened = leasehold_actors::shell::runtime::Opened;
@@ -149,6 +268,10 @@ fn opened<M: Medium + std::fmt::Debug>(
 pub struct Engine {
     runtime: Runtime,
     dispatch: Handle<Dispatch>,
+    lifecycle: Handle<Lifecycle>,
+    notification: Handle<Notify>,
+    processing: Handle<Processing>,
+    delivery: Handle<Delivery>,
 }
 
 impl Engine {
@@ -176,10 +299,69 @@ impl Engine {
         EngineBuilder::new(Place::Memory(disk.clone()))
     }
 
+    fn new(
+        runtime: Runtime,
+        options: RuntimeOptions,
+        longest_call_seconds: Option<f64>,
+        clock: &Arc<dyn Clock>,
+        entropy: &Arc<dyn Entropy>,
+    ) -> Self {
+        fn handle<F: Answers>(
+            port: &Port<F>,
+            terms: Terms,
+            clock: &Arc<dyn Clock>,
+            entropy: &Arc<dyn Entropy>,
+        ) -> Handle<F> {
+            Handle::new(port.clone(), terms, Arc::clone(clock), Arc::clone(entropy))
+        }
+        let ports = runtime.ports();
+        let none = Terms::default();
+        let receiver = Terms { expected: options.processing.expected, ..none };
+        let source = Terms { expected: options.delivery.expected, longest_call_seconds };
+        Self {
+            dispatch: handle(&ports.dispatch, none, clock, entropy),
+            lifecycle: handle(&ports.lifecycle, none, clock, entropy),
+            notification: handle(&ports.notification, none, clock, entropy),
+            processing: handle(&ports.processing, receiver, clock, entropy),
+            delivery: handle(&ports.delivery, source, clock, entropy),
+            runtime,
+        }
+    }
+
     /// Flow `dispatch`: change events to the CMS.
     #[must_use]
     pub fn dispatch(&self) -> &Handle<Dispatch> {
         &self.dispatch
+    }
+
+    /// Flow `lifecycle`: accepted changes, watched until the CMS says how they ended.
+    #[must_use]
+    pub fn lifecycle(&self) -> &Handle<Lifecycle> {
+        &self.lifecycle
+    }
+
+    /// Flow `notification`: how changes ended, told to the receiver.
+    #[must_use]
+    pub fn notification(&self) -> &Handle<Notify> {
+        &self.notification
+    }
+
+    /// Flow `processing`: notifications, watched until the receiver has acted on them.
+    #[must_use]
+    pub fn processing(&self) -> &Handle<Processing> {
+        &self.processing
+    }
+
+    /// Flow `delivery`: changes and removals to the source runtime.
+    #[must_use]
+    pub fn delivery(&self) -> &Handle<Delivery> {
+        &self.delivery
+    }
+
+    /// How many settled records are just being registered with the next flow.
+    #[must_use]
+    pub fn handing_over(&self) -> u64 {
+        self.runtime.handing_over()
     }
 
     /// The head of what is durable. Kept elsewhere, it proves later that nothing was taken away.

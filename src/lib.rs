@@ -10,7 +10,9 @@
 //! | --- | --- |
 //! | [`engine`] | one open journal and the actors over it |
 //! | [`handle`] | one handle per flow: enqueue, claim, settle, status, health |
+//! | [`flows`] | what each flow offers beside: registering and status |
 //! | [`worker`] | claim, call, settle; a host's own client |
+//! | [`pipeline`] | workers of several flows side by side |
 //! | [`http`] | the CMS over HTTPS |
 //! | [`audit`] | walk a journal, rebuild every record, findings |
 //! | [`sandbox`] | a local CMS with faults on demand |
@@ -25,19 +27,37 @@ pub mod clock;
 pub mod config;
 pub mod engine;
 pub mod error;
+pub mod flows;
 pub mod handle;
 pub mod http;
+pub mod pipeline;
 pub mod sandbox;
 pub mod worker;
 
 pub use clock::{Clock, Entropy, ManualClock, SystemClock, SystemEntropy};
-pub use engine::{Engine, EngineBuilder};
+pub use engine::{Engine, EngineBuilder, FlowDelays, HandOver, SourceRuntime};
 pub use error::Error;
-pub use handle::{Claim, DispatchClaimParts, Handle, LEASE_SECONDS, Registered};
+pub use flows::DispatchClaimParts;
+pub use handle::{Claim, Handle, LEASE_SECONDS, Registered};
+pub use leasehold_actors::flows::delivery::{
+    Delivery, DeliveryAttempt, DeliveryClaim, DeliveryHealth, DeliveryRequest, DeliveryStatus,
+};
 pub use leasehold_actors::flows::dispatch::{
     ChangeRequest, Dispatch, DispatchAttempt, DispatchClaim, DispatchHealth, DispatchStatus,
+};
+pub use leasehold_actors::flows::lifecycle::{
+    Lifecycle, LifecycleAttempt, LifecycleClaim, LifecycleHealth, LifecycleRequest, LifecycleStatus,
+};
+pub use leasehold_actors::flows::notification::{
+    NotificationAttempt, NotificationClaim, NotificationHealth, NotificationRequest,
+    NotificationStatus, Notify,
+};
+pub use leasehold_actors::flows::processing::{
+    Processing, ProcessingAttempt, ProcessingClaim, ProcessingHealth, ProcessingRequest,
+    ProcessingStatus,
 };
 pub use leasehold_actors::record::policy::Delays;
 pub use leasehold_journal::memory::MemoryDisk;
 pub use leasehold_journal::{Durability, Head, JournalError};
+pub use pipeline::Pipeline;
 pub use worker::{CallFailure, Client, DrainOptions, drain};

@@ -6,7 +6,7 @@
 
 use crate::error::Error;
 use crate::handle::{Claim, Handle};
-use leasehold_actors::arguments::{self, Blocked};
+use leasehold_actors::arguments::Blocked;
 use leasehold_actors::contract::text::ErrorCode;
 use leasehold_actors::contract::time::{DURATION_SECONDS_MAX, Duration};
 use leasehold_actors::flows::Answers;
@@ -17,6 +17,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 /// Longest time a worker sleeps while anything waits, whatever the clocks say.
 const TICK_SECONDS_MAX: f64 = 30.0;
@@ -95,8 +96,7 @@ impl<F: Answers> Handle<F> {
         worker: &str,
         lease_seconds: f64,
     ) -> Result<Option<F::Attempt>, Error> {
-        let lease = arguments::lease::<F>(lease_seconds)?;
-        arguments::lease_outlasts::<F>(lease, client.longest_call_seconds())?;
+        self.check_run(worker, lease_seconds, client.longest_call_seconds())?;
         let Some(claim) = self.claim(worker, lease_seconds).await? else { return Ok(None) };
         // Inside the async block, so that a client that panics before its future is caught too.
         let called = unwinding(async { client.call(claim.request()).await }).await;
@@ -110,7 +110,7 @@ impl<F: Answers> Handle<F> {
         claim: &Claim<F>,
         called: Option<Result<Vec<u8>, CallFailure>>,
     ) -> Settlement<F> {
-        let client_failure = || Settlement::Fail { code: Blocked::new::<F>("client_failure").0 };
+        let client_failure = || Settlement::Fail { code: Blocked::new::<F>(F::RULES.unmarked).0 };
         match called {
             Some(Ok(answer)) => match Self::report(claim, &answer) {
                 Ok(report) => Settlement::Report(report),
@@ -170,17 +170,40 @@ where
     F: Answers,
     C: Client<F> + 'static,
 {
-    let mut workers = tokio::task::JoinSet::new();
+    let mut workers = JoinSet::new();
     let failed = watch::Sender::new(false);
+    let stops = Stops { asked: stop, failed: failed.subscribe(), stays: None };
+    start_workers(&mut workers, handle, &client, options, &stops, seen);
+    ended(workers, &failed).await
+}
+
+/// Starts the workers of one flow.
+pub(crate) fn start_workers<F, C>(
+    workers: &mut JoinSet<Result<(), Error>>,
+    handle: &Handle<F>,
+    client: &Arc<C>,
+    options: &DrainOptions,
+    stops: &Stops,
+    seen: impl Fn(&F::Attempt) + Clone + Send + 'static,
+) where
+    F: Answers,
+    C: Client<F> + 'static,
+{
     for number in 0..options.in_flight.max(1) {
         let worker = format!("{}-{number}", options.worker);
-        let (handle, client, seen) = (handle.clone(), Arc::clone(&client), seen.clone());
-        let stops = Stops { asked: stop.clone(), failed: failed.subscribe() };
-        let lease_seconds = options.lease_seconds;
+        let (handle, client, seen) = (handle.clone(), Arc::clone(client), seen.clone());
+        let (stops, lease_seconds) = (stops.clone(), options.lease_seconds);
         workers.spawn(async move {
             work(&handle, client.as_ref(), &worker, lease_seconds, stops, seen).await
         });
     }
+}
+
+/// Waits for all workers; the first failure ends the others.
+pub(crate) async fn ended(
+    mut workers: JoinSet<Result<(), Error>>,
+    failed: &watch::Sender<bool>,
+) -> Result<(), Error> {
     let mut result = Ok(());
     while let Some(ended) = workers.join_next().await {
         // A worker's panic is ours; a client's is caught in `run_once`.
@@ -193,25 +216,37 @@ where
     result
 }
 
-/// Why a worker ends before its work does.
-struct Stops {
+/// When a worker ends.
+#[derive(Debug, Clone)]
+pub(crate) struct Stops {
     /// The caller says so.
-    asked: watch::Receiver<bool>,
+    pub(crate) asked: watch::Receiver<bool>,
     /// Another worker met an error that is not about one record.
-    failed: watch::Receiver<bool>,
+    pub(crate) failed: watch::Receiver<bool>,
+    /// Set for workers that stay while nothing waits, since another flow may bring more: turns true
+    /// when none will.
+    pub(crate) stays: Option<watch::Receiver<bool>>,
 }
 
 impl Stops {
     fn now(&self) -> bool {
-        *self.asked.borrow() || *self.failed.borrow()
+        let over = self.stays.as_ref().is_some_and(|over| *over.borrow());
+        *self.asked.borrow() || *self.failed.borrow() || over
     }
 
-    /// Waits for either; a sender that is gone counts as asking.
+    /// Waits for any of them; a sender that is gone counts as asking.
     async fn changed(&mut self) {
-        let (asked, failed) = (&mut self.asked, &mut self.failed);
+        let (asked, failed, stays) = (&mut self.asked, &mut self.failed, &mut self.stays);
+        let over = async {
+            match stays {
+                Some(over) => over.changed().await,
+                None => std::future::pending().await,
+            }
+        };
         let gone = tokio::select! {
             changed = asked.changed() => changed.is_err(),
             changed = failed.changed() => changed.is_err(),
+            changed = over => changed.is_err(),
         };
         if gone {
             self.asked = watch::Sender::new(true).subscribe();
@@ -246,9 +281,12 @@ async fn work<F: Answers, C: Client<F>>(
             }
             Err(error) => return Err(error),
         }
-        let Some(next_at) = handle.next_at().await? else { return Ok(()) };
         let clock = handle.clock();
-        let wait = (next_at - clock.now_seconds()).clamp(0.0, TICK_SECONDS_MAX);
+        let wait = match handle.next_at().await? {
+            Some(next_at) => (next_at - clock.now_seconds()).clamp(0.0, TICK_SECONDS_MAX),
+            None if stops.stays.is_some() => TICK_SECONDS_MAX,
+            None => return Ok(()),
+        };
         tokio::select! {
             () = clock.sleep(wait) => {}
             _ = moves.changed() => {}

@@ -6,9 +6,10 @@
 //! Due records are taken in the order (rank, created, identity), whatever became due first
 //! (contract 4.1 to 4.4).
 
+use crate::contract::text::Sha256;
 use crate::contract::time::Timestamp;
-use crate::record::{Flow, Identity, State};
-use std::collections::BTreeMap;
+use crate::record::{Flow, Identity, Key, Link, State};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What the agenda knows of a record. `C` is what health tells apart ([`crate::health::Class`]).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,41 +17,60 @@ pub enum Slot<C> {
     /// Nothing to wait for.
     Idle,
     /// Waits for its next attempt.
-    Waiting {
-        /// Smaller goes first.
-        rank: u8,
-        /// When it was registered.
-        created_at: Timestamp,
-        /// When it is due.
-        next_at: Timestamp,
-        /// What health counts it as.
-        class: C,
-    },
+    Waiting(Waiting<C>),
     /// A worker is at it.
     Leased {
         /// When that ends.
         expires_at: Timestamp,
         /// What health counts it as.
         class: C,
+        /// Whom it keeps waiting.
+        link: Link,
     },
 }
 
+/// A record that waits for its next attempt.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Waiting<C> {
+    /// Smaller goes first.
+    pub rank: u8,
+    /// When it was registered.
+    pub created_at: Timestamp,
+    /// When it is due.
+    pub next_at: Timestamp,
+    /// What health counts it as.
+    pub class: C,
+    /// Whom it waits for, or keeps waiting (D5).
+    pub link: Link,
+    /// Whether it is left for an operator: registered under another digest (D9).
+    pub parked: bool,
+}
+
 impl<C> Slot<C> {
-    /// The slot of a state.
+    /// The slot of a state; `expected` is the flow's pinned digest.
     #[must_use]
-    pub fn of<F: Flow>(state: &State<F>, class: Option<C>) -> Self {
+    pub fn of<F: Flow>(state: &State<F>, class: Option<C>, expected: Option<Sha256>) -> Self {
         match (state, class) {
-            (State::Ready { record, .. }, Some(class)) => Self::Waiting {
+            (State::Ready { record, .. }, Some(class)) => Self::Waiting(Waiting {
                 rank: F::rank(&record.binding),
                 created_at: record.created_at,
                 next_at: record.next_at,
                 class,
-            },
-            (State::Leased { lease, .. }, Some(class)) => {
-                Self::Leased { expires_at: lease.expires_at, class }
+                link: F::link(&record.binding),
+                parked: F::digest(&record.binding).is_some_and(|digest| Some(digest) != expected),
+            }),
+            (State::Leased { record, lease }, Some(class)) => {
+                Self::Leased { expires_at: lease.expires_at, class, link: F::link(&record.binding) }
             }
             (State::Ready { .. } | State::Leased { .. }, None)
             | (State::Vacant | State::Completed { .. } | State::Failed { .. }, _) => Self::Idle,
+        }
+    }
+
+    fn link(&self) -> Link {
+        match self {
+            Self::Idle => Link::None,
+            Self::Waiting(Waiting { link, .. }) | Self::Leased { link, .. } => *link,
         }
     }
 }
@@ -62,16 +82,31 @@ struct Order {
     identity: Identity,
 }
 
+/// What is kept of a waiting record beside its order and its due time.
+#[derive(Debug, Clone, Copy)]
+struct Rest<C> {
+    class: C,
+    link: Link,
+}
+
 /// The schedule.
 #[derive(Debug)]
 pub struct Agenda<C> {
     /// Those whose due time is at or before `as_of`.
-    due: BTreeMap<Order, (Timestamp, C)>,
+    due: BTreeMap<Order, (Timestamp, Rest<C>)>,
     /// Those whose due time is later.
-    later: BTreeMap<(Timestamp, Order), C>,
-    leases: BTreeMap<(Timestamp, Identity), C>,
+    later: BTreeMap<(Timestamp, Order), Rest<C>>,
+    leases: BTreeMap<(Timestamp, Identity), (C, Link)>,
     /// The latest time anybody asked for.
     as_of: Timestamp,
+    /// How many unsettled records hold each key.
+    holders: HashMap<Key, u32>,
+    /// Those that wait for a key which is held: in none of the above.
+    held: HashMap<Key, BTreeMap<Order, (Timestamp, Rest<C>)>>,
+    /// Those that wait for a key which is not held: they are above, and found here when it is.
+    free: HashMap<Key, BTreeSet<(Timestamp, Order)>>,
+    /// Those left for an operator.
+    parked: BTreeMap<Order, (Timestamp, Rest<C>)>,
 }
 
 impl<C> Default for Agenda<C> {
@@ -81,6 +116,10 @@ impl<C> Default for Agenda<C> {
             later: BTreeMap::new(),
             leases: BTreeMap::new(),
             as_of: Timestamp::ZERO,
+            holders: HashMap::new(),
+            held: HashMap::new(),
+            free: HashMap::new(),
+            parked: BTreeMap::new(),
         }
     }
 }
@@ -88,45 +127,130 @@ impl<C> Default for Agenda<C> {
 impl<C: Copy> Agenda<C> {
     /// Moves a record from one slot to another.
     pub fn place(&mut self, identity: &Identity, before: Slot<C>, after: Slot<C>) {
+        // Held first and let go last, so that nobody who waits slips through in between.
+        if let Link::Holds(key) = after.link() {
+            self.hold(key);
+        }
         match before {
             Slot::Idle => {}
-            Slot::Waiting { rank, created_at, next_at, .. } => {
-                let order = Order { rank, created_at, identity: identity.clone() };
-                if next_at <= self.as_of {
-                    self.due.remove(&order);
-                } else {
-                    self.later.remove(&(next_at, order));
-                }
-            }
+            Slot::Waiting(waiting) => self.remove(identity, waiting),
             Slot::Leased { expires_at, .. } => {
                 self.leases.remove(&(expires_at, identity.clone()));
             }
         }
         match after {
             Slot::Idle => {}
-            Slot::Waiting { rank, created_at, next_at, class } => {
-                let order = Order { rank, created_at, identity: identity.clone() };
-                if next_at <= self.as_of {
-                    self.due.insert(order, (next_at, class));
-                } else {
-                    self.later.insert((next_at, order), class);
+            Slot::Waiting(waiting) => self.insert(identity, waiting),
+            Slot::Leased { expires_at, class, link } => {
+                self.leases.insert((expires_at, identity.clone()), (class, link));
+            }
+        }
+        if let Link::Holds(key) = before.link() {
+            self.let_go(key);
+        }
+    }
+
+    fn insert(&mut self, identity: &Identity, waiting: Waiting<C>) {
+        let Waiting { rank, created_at, next_at, class, link, parked } = waiting;
+        let order = Order { rank, created_at, identity: identity.clone() };
+        let rest = Rest { class, link };
+        if parked {
+            self.parked.insert(order, (next_at, rest));
+            return;
+        }
+        if let Link::Waits(key) = link {
+            if self.holders.contains_key(&key) {
+                self.held.entry(key).or_default().insert(order, (next_at, rest));
+                return;
+            }
+            self.free.entry(key).or_default().insert((next_at, order.clone()));
+        }
+        self.schedule(order, next_at, rest);
+    }
+
+    fn remove(&mut self, identity: &Identity, waiting: Waiting<C>) {
+        let Waiting { rank, created_at, next_at, link, .. } = waiting;
+        let order = Order { rank, created_at, identity: identity.clone() };
+        self.parked.remove(&order);
+        if let Link::Waits(key) = link {
+            if let Some(held) = self.held.get_mut(&key) {
+                held.remove(&order);
+                if held.is_empty() {
+                    self.held.remove(&key);
                 }
             }
-            Slot::Leased { expires_at, class } => {
-                self.leases.insert((expires_at, identity.clone()), class);
+            self.forget(key, next_at, &order);
+        }
+        self.unschedule(&order, next_at);
+    }
+
+    fn forget(&mut self, key: Key, next_at: Timestamp, order: &Order) {
+        if let Some(free) = self.free.get_mut(&key) {
+            free.remove(&(next_at, order.clone()));
+            if free.is_empty() {
+                self.free.remove(&key);
             }
         }
     }
 
+    fn schedule(&mut self, order: Order, next_at: Timestamp, rest: Rest<C>) {
+        if next_at <= self.as_of {
+            self.due.insert(order, (next_at, rest));
+        } else {
+            self.later.insert((next_at, order), rest);
+        }
+    }
+
+    fn unschedule(&mut self, order: &Order, next_at: Timestamp) -> Option<Rest<C>> {
+        if next_at <= self.as_of {
+            self.due.remove(order).map(|(_, rest)| rest)
+        } else {
+            self.later.remove(&(next_at, order.clone()))
+        }
+    }
+
+    /// One more record holds a key: those that wait for it are not due any more.
+    fn hold(&mut self, key: Key) {
+        *self.holders.entry(key).or_insert(0) += 1;
+        for (next_at, order) in self.free.remove(&key).unwrap_or_default() {
+            if let Some(rest) = self.unschedule(&order, next_at) {
+                self.held.entry(key).or_default().insert(order, (next_at, rest));
+            }
+        }
+    }
+
+    /// One record less holds a key: with the last one, those that wait for it are due again.
+    fn let_go(&mut self, key: Key) {
+        let left = self.holders.get(&key).map_or(0, |count| count.saturating_sub(1));
+        if left > 0 {
+            self.holders.insert(key, left);
+            return;
+        }
+        self.holders.remove(&key);
+        for (order, (next_at, rest)) in self.held.remove(&key).unwrap_or_default() {
+            self.free.entry(key).or_default().insert((next_at, order.clone()));
+            self.schedule(order, next_at, rest);
+        }
+    }
+
     /// Takes out the record that goes first among those due at `now`, with the slot it was in: whoever
-    /// does not use it has to put it back.
+    /// does not use it has to put it back. It holds what it held until it is placed elsewhere.
     pub fn pick(&mut self, now: Timestamp) -> Option<(Identity, Slot<C>)> {
         self.advance(now);
         // All of them are due at `as_of`, which is `now` unless the clock went back.
         let order = self.due.iter().find(|(_, (next_at, _))| *next_at <= now)?.0.clone();
-        let (next_at, class) = self.due.remove(&order)?;
+        let (next_at, Rest { class, link }) = self.due.remove(&order)?;
+        if let Link::Waits(key) = link {
+            self.forget(key, next_at, &order);
+        }
         let Order { rank, created_at, identity } = order;
-        Some((identity, Slot::Waiting { rank, created_at, next_at, class }))
+        let waiting = Waiting { rank, created_at, next_at, class, link, parked: false };
+        Some((identity, Slot::Waiting(waiting)))
+    }
+
+    /// Puts a picked record back where it was.
+    pub fn put_back(&mut self, identity: &Identity, slot: Slot<C>) {
+        self.place(identity, slot, slot);
     }
 
     /// The records whose lease has ended at `now`, with their slots.
@@ -158,7 +282,15 @@ impl<C: Copy> Agenda<C> {
         self.due.values().filter(|(next_at, _)| *next_at <= now).count() as u64
     }
 
-    /// The next time anything has to be done: a record is due, a lease ends.
+    /// How many records wait for another one, or for an operator.
+    #[must_use]
+    pub fn held_count(&self) -> u64 {
+        let held: usize = self.held.values().map(BTreeMap::len).sum();
+        (held + self.parked.len()) as u64
+    }
+
+    /// The next time anything has to be done: a record is due, a lease ends. What is held waits for
+    /// something else than time.
     pub fn next_at(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.advance(now);
         // All of `due` is due now, unless the clock went back; then each has its own time.
@@ -176,7 +308,8 @@ impl<C: Copy> Agenda<C> {
     /// Records that wait or are leased.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.due.len() + self.later.len() + self.leases.len()
+        let held: usize = self.held.values().map(BTreeMap::len).sum();
+        self.due.len() + self.later.len() + self.leases.len() + held + self.parked.len()
     }
 
     /// Whether nothing waits and nothing is leased.
@@ -194,15 +327,16 @@ impl<C: Copy> Agenda<C> {
             if entry.key().0 > now {
                 return;
             }
-            let ((next_at, order), class) = entry.remove_entry();
-            self.due.insert(order, (next_at, class));
+            let ((next_at, order), rest) = entry.remove_entry();
+            self.due.insert(order, (next_at, rest));
         }
     }
 }
 
-fn leased<C: Copy>(entry: (&(Timestamp, Identity), &C)) -> (Identity, Slot<C>) {
-    let ((expires_at, identity), class) = entry;
-    (identity.clone(), Slot::Leased { expires_at: *expires_at, class: *class })
+fn leased<C: Copy>(entry: (&(Timestamp, Identity), &(C, Link))) -> (Identity, Slot<C>) {
+    let ((expires_at, identity), (class, link)) = entry;
+    let slot = Slot::Leased { expires_at: *expires_at, class: *class, link: *link };
+    (identity.clone(), slot)
 }
 
 #[cfg(test)]
@@ -214,7 +348,12 @@ mod tests {
     }
 
     fn waiting(rank: u8, created: f64, next: f64) -> Slot<()> {
-        Slot::Waiting { rank, created_at: at(created), next_at: at(next), class: () }
+        linked(rank, created, next, Link::None)
+    }
+
+    fn linked(rank: u8, created: f64, next: f64, link: Link) -> Slot<()> {
+        let (created_at, next_at) = (at(created), at(next));
+        Slot::Waiting(Waiting { rank, created_at, next_at, class: (), link, parked: false })
     }
 
     fn agenda(entries: &[(&str, Slot<()>)]) -> Agenda<()> {
@@ -264,15 +403,19 @@ mod tests {
         let (soon, late) = (waiting(0, 1.0, 5.0), waiting(0, 1.0, 50.0));
         let mut agenda = agenda(&[("a", soon), ("b", late)]);
         assert_eq!(agenda.due_count(at(10.0)), 1);
-        agenda.place(&Identity::new("a"), soon, Slot::Leased { expires_at: at(70.0), class: () });
+        agenda.place(
+            &Identity::new("a"),
+            soon,
+            Slot::Leased { expires_at: at(70.0), class: (), link: Link::None },
+        );
         agenda.place(&Identity::new("b"), late, Slot::Idle);
         assert_eq!((agenda.due_count(at(60.0)), agenda.len()), (0, 1));
         assert_eq!(agenda.expired(at(69.9)), []);
-        let slot = Slot::Leased { expires_at: at(70.0), class: () };
+        let slot = Slot::Leased { expires_at: at(70.0), class: (), link: Link::None };
         assert_eq!(agenda.expired(at(70.0)), [(Identity::new("a"), slot)]);
         agenda.place(
             &Identity::new("a"),
-            Slot::Leased { expires_at: at(70.0), class: () },
+            Slot::Leased { expires_at: at(70.0), class: (), link: Link::None },
             Slot::Idle,
         );
         assert!(agenda.is_empty());
@@ -285,9 +428,66 @@ mod tests {
         agenda.place(
             &Identity::new("b"),
             Slot::Idle,
-            Slot::Leased { expires_at: at(40.0), class: () },
+            Slot::Leased { expires_at: at(40.0), class: (), link: Link::None },
         );
         assert_eq!(agenda.next_at(at(10.0)), Some(at(40.0)));
         assert_eq!(agenda.next_at(at(60.0)), Some(at(60.0)));
+    }
+
+    #[test]
+    fn d5_who_waits_for_a_key_is_not_due_while_anybody_holds_it_whoever_came_first() {
+        let key = Key::of("event-1");
+        let (change, removal) =
+            (linked(1, 5.0, 5.0, Link::Holds(key)), linked(0, 6.0, 6.0, Link::Waits(key)));
+        for change_first in [true, false] {
+            let mut agenda = if change_first {
+                agenda(&[("change", change), ("removal", removal)])
+            } else {
+                agenda(&[("removal", removal), ("change", change)])
+            };
+            assert_eq!((agenda.due_count(at(10.0)), agenda.held_count()), (1, 1));
+            let (identity, slot) = agenda.pick(at(10.0)).expect("the change");
+            assert_eq!(identity.to_string(), "change");
+            assert_eq!(agenda.pick(at(10.0)), None, "while the change is on its way");
+            let leased = Slot::Leased { expires_at: at(70.0), class: (), link: Link::Holds(key) };
+            agenda.place(&identity, slot, leased);
+            assert_eq!((agenda.due_count(at(10.0)), agenda.held_count()), (0, 1));
+            agenda.place(&identity, leased, Slot::Idle);
+            assert_eq!(order(&mut agenda, 10.0), ["removal"]);
+        }
+    }
+
+    #[test]
+    fn a_picked_removal_that_is_put_back_waits_if_its_change_has_come_meanwhile() {
+        let key = Key::of("event-1");
+        let mut agenda = agenda(&[("removal", linked(0, 6.0, 6.0, Link::Waits(key)))]);
+        let (identity, slot) = agenda.pick(at(10.0)).expect("the removal");
+        let change = linked(1, 7.0, 7.0, Link::Holds(key));
+        agenda.place(&Identity::new("change"), Slot::Idle, change);
+        agenda.put_back(&identity, slot);
+        assert_eq!((agenda.due_count(at(10.0)), agenda.held_count()), (1, 1));
+        let (_, change) = agenda.pick(at(10.0)).expect("the change");
+        agenda.put_back(&Identity::new("change"), change);
+        assert_eq!(agenda.len(), 2, "a change put back holds once and not twice");
+        agenda.place(&Identity::new("change"), change, Slot::Idle);
+        assert_eq!(order(&mut agenda, 10.0), ["removal"]);
+    }
+
+    #[test]
+    fn d9_a_parked_record_is_never_due_and_counts_as_held() {
+        let slot = Slot::Waiting(Waiting {
+            rank: 0,
+            created_at: at(1.0),
+            next_at: at(1.0),
+            class: (),
+            link: Link::None,
+            parked: true,
+        });
+        let mut agenda = agenda(&[("a", slot), ("b", waiting(0, 2.0, 2.0))]);
+        assert_eq!((agenda.due_count(at(9.0)), agenda.held_count()), (1, 1));
+        assert_eq!(order(&mut agenda, 9.0), ["b"]);
+        assert_eq!(agenda.next_at(at(9.0)), None);
+        agenda.place(&Identity::new("a"), slot, Slot::Idle);
+        assert!(agenda.is_empty());
     }
 }

@@ -52,9 +52,11 @@ pub fn worker<F: Flow>(name: &str) -> Result<WorkerToken, Blocked> {
 /// Checks the length of a lease.
 ///
 /// # Errors
-/// `lease_invalid`.
+/// `lease_invalid`; of some flows another code for what is no length of time at all.
 pub fn lease<F: Flow>(seconds: f64) -> Result<Duration, Blocked> {
-    Duration::new(seconds).ok_or_else(|| Blocked::new::<F>("lease_invalid"))
+    let code =
+        if Timestamp::new(seconds).is_some() { "lease_invalid" } else { F::RULES.not_a_lease };
+    Duration::new(seconds).ok_or_else(|| Blocked::new::<F>(code))
 }
 
 /// Checks a ceiling; `name` is the flow's code for a bad one.

@@ -13,10 +13,10 @@
 //! | 14 | 4 | body length in bytes, little-endian |
 //! | 18 | 32 | hash of the frame before, or the genesis hash (J3) |
 //! | 50 | n | body: the records, one after another ([`crate::record`]) |
-//! | 50 + n | 16 | first half of this frame's own hash |
+//! | 50 + n | 8 | the first eight bytes of this frame's own hash |
 //!
-//! The own hash ([`crate::chain::frame_hash`]) is over everything before it. Half of it is kept
-//! here so that a frame proves itself when it is found alone in a damaged file; the whole of it
+//! The own hash ([`crate::chain::frame_hash`]) is over everything before it. Eight bytes
+//! of it are kept here so that a frame proves itself when it is found alone in a damaged file; the whole of it
 //! stands in the next frame and in the anchor. Magic, version and the place of the own hash stay where
 //! they are in every later version. One frame is at most [`FRAME_BYTES_MAX`] bytes.
 
@@ -30,7 +30,7 @@ pub const VERSION: u8 = 1;
 /// Bytes before the body.
 pub const HEADER_BYTES: usize = 50;
 /// Bytes after the body.
-pub const TRAILER_BYTES: usize = 16;
+pub const TRAILER_BYTES: usize = 8;
 /// Largest frame, trailer included: larger values would leave sled's file for one it never syncs.
 pub const FRAME_BYTES_MAX: usize = 64 * 1024;
 /// Largest body.
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_small_record_fits_in_106_bytes() {
+    fn a_lone_small_record_fits_in_98_bytes() {
         let mut builder = FrameBuilder::after(Head { sequence: 999, hash: Digest([0; 32]) });
         let stored = &[0; 21];
         let stream = StreamId([1; 16]);
@@ -286,6 +286,6 @@ mod tests {
             stored,
             chunked: false,
         });
-        assert_eq!(builder.finish().0.len(), 106);
+        assert_eq!(builder.finish().0.len(), 98);
     }
 }

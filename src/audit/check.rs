@@ -3,7 +3,11 @@
 use super::report::{Finding, Report};
 use super::source::{Source, Walked};
 use leasehold_actors::flows::Answers;
+use leasehold_actors::flows::delivery::Delivery;
 use leasehold_actors::flows::dispatch::Dispatch;
+use leasehold_actors::flows::lifecycle::Lifecycle;
+use leasehold_actors::flows::notification::Notify;
+use leasehold_actors::flows::processing::Processing;
 use leasehold_actors::health::{Tally, class};
 use leasehold_actors::invariants;
 use leasehold_actors::record::identity::flow_of;
@@ -20,7 +24,7 @@ use std::collections::BTreeMap;
 /// time: a journal that was rewritten or cut before it does not have it any more.
 #[must_use]
 pub fn audit(source: &Source, expected_head: Option<Digest>) -> Report {
-    let mut flow = FlowAudit::<Dispatch>::default();
+    let mut flows = FlowAudits::default();
     let mut findings = Vec::new();
     let mut heads = Vec::new();
     let mut records = 0;
@@ -28,14 +32,14 @@ pub fn audit(source: &Source, expected_head: Option<Digest>) -> Report {
         match item {
             Item::Record { sequence, stream, record } => {
                 records += 1;
-                findings.extend(one_record(&mut flow, sequence, stream, record));
+                findings.extend(flows.take(sequence, stream, record));
             }
             Item::Frame(head) => heads.push(head),
         }
         Ok(())
     });
     findings.extend(whole_journal(&walked, &heads, expected_head));
-    findings.extend(flow.projections());
+    findings.extend(flows.projections());
     let head = walked.head.or(heads.last().copied());
     Report {
         clean: findings.is_empty(),
@@ -44,23 +48,8 @@ pub fn audit(source: &Source, expected_head: Option<Digest>) -> Report {
         head: head.map(|head| head.hash.to_string()),
         frames: heads.len() as u64,
         records,
-        flows: BTreeMap::from([(FlowTag::Dispatch.name(), flow.counts())]),
+        flows: flows.counts(),
         findings,
-    }
-}
-
-fn one_record(
-    flow: &mut FlowAudit<Dispatch>,
-    sequence: u64,
-    stream: StreamId,
-    record: Result<Record, JournalError>,
-) -> Option<Finding> {
-    match flow_of(stream) {
-        Some(FlowTag::Dispatch) => flow.take(sequence, stream, record),
-        Some(
-            FlowTag::Lifecycle | FlowTag::Notification | FlowTag::Processing | FlowTag::Delivery,
-        )
-        | None => Some(finding("record_invalid", Some(sequence), "of no known flow")),
     }
 }
 
@@ -128,6 +117,58 @@ fn anchored(id: JournalId, anchors: &Anchors, heads: &[Head]) -> Option<Finding>
         Err(error) => {
             Some(finding(error.code(), None, "the anchor is gone although there are records"))
         }
+    }
+}
+
+/// The audits of all flows.
+#[derive(Default)]
+struct FlowAudits {
+    dispatch: FlowAudit<Dispatch>,
+    lifecycle: FlowAudit<Lifecycle>,
+    notification: FlowAudit<Notify>,
+    processing: FlowAudit<Processing>,
+    delivery: FlowAudit<Delivery>,
+}
+
+impl FlowAudits {
+    fn take(
+        &mut self,
+        sequence: u64,
+        stream: StreamId,
+        record: Result<Record, JournalError>,
+    ) -> Option<Finding> {
+        match flow_of(stream) {
+            Some(FlowTag::Dispatch) => self.dispatch.take(sequence, stream, record),
+            Some(FlowTag::Lifecycle) => self.lifecycle.take(sequence, stream, record),
+            Some(FlowTag::Notification) => self.notification.take(sequence, stream, record),
+            Some(FlowTag::Processing) => self.processing.take(sequence, stream, record),
+            Some(FlowTag::Delivery) => self.delivery.take(sequence, stream, record),
+            None => Some(finding("record_invalid", Some(sequence), "of no known flow")),
+        }
+    }
+
+    fn projections(&self) -> Vec<Finding> {
+        let found = [
+            self.dispatch.projections(),
+            self.lifecycle.projections(),
+            self.notification.projections(),
+            self.processing.projections(),
+            self.delivery.projections(),
+        ];
+        found.into_iter().flatten().collect()
+    }
+
+    /// The flows that have records.
+    fn counts(&self) -> BTreeMap<&'static str, BTreeMap<&'static str, u64>> {
+        let all = [
+            (FlowTag::Dispatch, self.dispatch.counts()),
+            (FlowTag::Lifecycle, self.lifecycle.counts()),
+            (FlowTag::Notification, self.notification.counts()),
+            (FlowTag::Processing, self.processing.counts()),
+            (FlowTag::Delivery, self.delivery.counts()),
+        ];
+        let known = all.into_iter().filter(|(_, counts)| !counts.is_empty());
+        known.map(|(flow, counts)| (flow.name(), counts)).collect()
     }
 }
 

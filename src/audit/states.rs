@@ -1,14 +1,19 @@
 //! Every record's state, and one record's history, from a walk.
 
 use super::source::{Source, Walked};
+use leasehold_actors::agenda::{Agenda, Slot};
 use leasehold_actors::codec;
 use leasehold_actors::contract::time::Timestamp;
-use leasehold_actors::flows::Answers;
-use leasehold_actors::flows::dispatch::{Dispatch, DispatchHealth};
+use leasehold_actors::flows::all::AllFlows;
+use leasehold_actors::flows::delivery::DeliveryHealth;
+use leasehold_actors::flows::dispatch::DispatchHealth;
+use leasehold_actors::flows::lifecycle::LifecycleHealth;
+use leasehold_actors::flows::notification::NotificationHealth;
+use leasehold_actors::flows::processing::ProcessingHealth;
+use leasehold_actors::flows::{Answers, HealthView};
 use leasehold_actors::health::{Tally, class};
-use leasehold_actors::record::identity::flow_of;
-use leasehold_actors::record::{Flow, FlowTag, Record, State, stream_of};
-use leasehold_actors::replay::{Replay, ReplayError, Replayed};
+use leasehold_actors::record::{Flow, Record, State, stream_of};
+use leasehold_actors::replay::{Replay, Replayed};
 use leasehold_journal::JournalError;
 use leasehold_journal::walk::Item;
 use serde::Serialize;
@@ -16,8 +21,23 @@ use serde::Serialize;
 /// Every record, as it was at the end of the walk.
 #[derive(Debug, Default)]
 pub struct States {
+    /// The flows.
+    pub flows: AllFlows,
+}
+
+/// Health of every flow.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AllHealth {
     /// Flow `dispatch`.
-    pub dispatch: Replay<Dispatch>,
+    pub dispatch: DispatchHealth,
+    /// Flow `lifecycle`.
+    pub lifecycle: LifecycleHealth,
+    /// Flow `notification`.
+    pub notification: NotificationHealth,
+    /// Flow `processing`.
+    pub processing: ProcessingHealth,
+    /// Flow `delivery`.
+    pub delivery: DeliveryHealth,
 }
 
 /// One record in a list.
@@ -48,33 +68,15 @@ impl States {
     /// What stopped the walk: a list of half a journal would mislead. `audit` says more.
     pub fn read(source: &Source) -> Result<(Self, Walked), JournalError> {
         let mut states = Self::default();
-        let walked = source.walk(&mut |item| match item {
-            Item::Record { stream, record, .. } => {
-                match flow_of(stream) {
-                    Some(FlowTag::Dispatch) => {
-                        let body = record.ok().map(|record| record.body);
-                        match states.dispatch.apply(stream, body.as_deref()) {
-                            // What does not replay is quarantined in the replay itself.
-                            Ok(_)
-                            | Err(
-                                ReplayError::Decode(_)
-                                | ReplayError::Illegal
-                                | ReplayError::Body
-                                | ReplayError::Quarantined,
-                            ) => {}
-                        }
-                    }
-                    Some(
-                        FlowTag::Lifecycle
-                        | FlowTag::Notification
-                        | FlowTag::Processing
-                        | FlowTag::Delivery,
-                    )
-                    | None => {}
+        let walked = source.walk(&mut |item| {
+            if let Item::Record { stream, record, .. } = item {
+                let body = record.ok().map(|record| record.body);
+                // What does not replay is quarantined in the replay itself; `audit` names it.
+                if let Some(Err(error)) = states.flows.apply(stream, body.as_deref()) {
+                    tracing::debug!(code = %error, "a record does not replay");
                 }
-                Ok(())
             }
-            Item::Frame(_) => Ok(()),
+            Ok(())
         });
         match walked.stopped.clone() {
             Some(error) => Err(error),
@@ -82,19 +84,32 @@ impl States {
         }
     }
 
-    /// Health of flow `dispatch` as of a time.
+    /// Health of every flow as of a time. The journal alone does not tell which digests are expected.
     #[must_use]
-    pub fn dispatch_health(&self, now: Timestamp) -> DispatchHealth {
-        health(&self.dispatch, now)
+    pub fn health(&self, now: Timestamp) -> AllHealth {
+        AllHealth {
+            dispatch: health(&self.flows.dispatch, now),
+            lifecycle: health(&self.flows.lifecycle, now),
+            notification: health(&self.flows.notification, now),
+            processing: health(&self.flows.processing, now),
+            delivery: health(&self.flows.delivery, now),
+        }
     }
 
     /// All records, oldest first.
     #[must_use]
     pub fn rows(&self) -> Vec<Row> {
-        let mut rows: Vec<Row> = self.dispatch.iter().map(|(_, record)| row(record)).collect();
+        let flows = &self.flows;
+        let mut rows: Vec<Row> = flows.dispatch.iter().map(|(_, record)| row(record)).collect();
+        rows.extend(flows.lifecycle.iter().map(|(_, record)| row(record)));
+        rows.extend(flows.notification.iter().map(|(_, record)| row(record)));
+        rows.extend(flows.processing.iter().map(|(_, record)| row(record)));
+        rows.extend(flows.delivery.iter().map(|(_, record)| row(record)));
         rows.sort_by(|left, right| {
             let time = |row: &Row| row.created_at.unwrap_or(-1.0);
-            time(left).total_cmp(&time(right)).then_with(|| left.id.cmp(&right.id))
+            time(left)
+                .total_cmp(&time(right))
+                .then_with(|| (&left.id, left.flow).cmp(&(&right.id, right.flow)))
         });
         rows
     }
@@ -102,19 +117,24 @@ impl States {
 
 fn health<F: Answers>(replay: &Replay<F>, now: Timestamp) -> F::Health {
     let mut tally = Tally::default();
-    let (mut due, mut expired) = (0, 0);
+    let mut agenda = Agenda::default();
     for (_, record) in replay.iter() {
         match record {
             Replayed::Sound(state) => {
-                tally.shift(None, class(state));
-                let waits = matches!(state, State::Ready { .. });
-                due += u64::from(waits && state.record().is_some_and(|r| r.next_at <= now));
-                expired += u64::from(state.lease().is_some_and(|lease| lease.expired(now)));
+                let class = class(state);
+                tally.shift(None, class);
+                if let Some(record) = state.record() {
+                    let digest = F::digest(&record.binding);
+                    let slot = Slot::of(state, class, digest);
+                    agenda.place(&F::identity(&record.binding), Slot::Idle, slot);
+                }
             }
             Replayed::Quarantined => tally.quarantine(None),
         }
     }
-    F::health(&tally, due, expired)
+    let (due, expired) = (agenda.due_count(now), agenda.expired_count(now));
+    let held = agenda.held_count();
+    F::health(&HealthView { tally: &tally, due, expired, held, expected: None })
 }
 
 fn row<F: Answers>(record: &Replayed<F>) -> Row {

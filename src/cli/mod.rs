@@ -15,9 +15,11 @@ mod documents;
 mod failure;
 mod print;
 mod records;
+mod remote;
 mod run;
 mod sandbox;
 mod signals;
+mod summary;
 
 use clap::{Parser, Subcommand};
 use failure::Failed;

@@ -8,7 +8,12 @@ use crate::clock::{Clock as _, SystemClock};
 use clap::{Args, ValueEnum};
 use comfy_table::{Table, presets};
 use leasehold_actors::contract::time::Timestamp;
+use leasehold_actors::flows::Answers;
+use leasehold_actors::flows::delivery::Delivery;
 use leasehold_actors::flows::dispatch::Dispatch;
+use leasehold_actors::flows::lifecycle::Lifecycle;
+use leasehold_actors::flows::notification::Notify;
+use leasehold_actors::flows::processing::Processing;
 use std::path::{Path, PathBuf};
 
 /// A flow, as on the command line.
@@ -16,6 +21,14 @@ use std::path::{Path, PathBuf};
 pub(super) enum FlowName {
     /// Change events to the CMS
     Dispatch,
+    /// Accepted changes, watched until the CMS says how they ended
+    Lifecycle,
+    /// How changes ended, told to the receiver
+    Notification,
+    /// Notifications, watched until the receiver has acted on them
+    Processing,
+    /// Changes and removals to the source runtime
+    Delivery,
 }
 
 /// A state, as on the command line.
@@ -26,10 +39,14 @@ enum StateName {
     Pending,
     /// A worker is at it
     Leased,
+    /// Waiting for the next poll
+    Watching,
     /// Waiting after a failure
     RetryWait,
     /// Done
     Succeeded,
+    /// Done, of a watched change
+    Terminal,
     /// Given up
     Failed,
     /// Does not replay
@@ -41,8 +58,10 @@ impl StateName {
         match self {
             Self::Pending => "pending",
             Self::Leased => "leased",
+            Self::Watching => "watching",
             Self::RetryWait => "retry_wait",
             Self::Succeeded => "succeeded",
+            Self::Terminal => "terminal",
             Self::Failed => "failed",
             Self::Quarantined => "quarantined",
         }
@@ -53,6 +72,10 @@ impl FlowName {
     fn name(self) -> &'static str {
         match self {
             Self::Dispatch => "dispatch",
+            Self::Lifecycle => "lifecycle",
+            Self::Notification => "notification",
+            Self::Processing => "processing",
+            Self::Delivery => "delivery",
         }
     }
 }
@@ -101,7 +124,7 @@ pub(super) struct ShowArguments {
     path: PathBuf,
     /// The record's flow
     flow: FlowName,
-    /// The record's identity: the event id
+    /// The record's identity: the event id; of delivery, operation/id, such as change/hut-0001
     id: String,
     /// One JSON object
     #[arg(long)]
@@ -125,20 +148,38 @@ fn as_of(given: Option<f64>) -> Result<Timestamp, Failed> {
 pub(super) fn health(arguments: &HealthArguments) -> Result<Ended, Failed> {
     let now = as_of(arguments.as_of)?;
     let (states, _) = States::read(&open(&arguments.path)?)?;
-    let health = states.dispatch_health(now);
+    let health = states.health(now);
+    let value =
+        serde_json::to_value(&health).map_err(|_| Failed::Output("the health has no form"))?;
+    let flows = value.as_object().ok_or(Failed::Output("the health has no form"))?;
     if arguments.json {
-        print::json(&serde_json::json!({ "dispatch": health }))?;
+        print::json(&value)?;
     } else {
-        let counts: Vec<_> =
-            health.counts.iter().map(|(state, count)| format!("{state} {count}")).collect();
-        print::line(&format!("dispatch: {}", health.status))?;
-        print::line(&format!("  {}", counts.join(", ")))?;
-        print::line(&format!(
-            "  due {}, expired leases {}, quarantined {}",
-            health.due, health.expired_leases, health.quarantined
-        ))?;
+        flows.iter().try_for_each(|(flow, health)| health_lines(flow, health))?;
     }
-    Ok(if health.status == "ok" { Ended::Fine } else { Ended::Findings })
+    let fine = flows.values().all(|health| health["status"] == "ok");
+    Ok(if fine { Ended::Fine } else { Ended::Findings })
+}
+
+/// One flow's health; a flow without records takes no lines.
+fn health_lines(flow: &str, health: &serde_json::Value) -> Result<(), Failed> {
+    let counts = health["counts"].as_object().into_iter().flatten();
+    let counts: Vec<_> = counts
+        .filter(|(_, count)| **count != 0)
+        .map(|(state, count)| format!("{state} {count}"))
+        .collect();
+    if counts.is_empty() && health["quarantined"] == 0 {
+        return Ok(());
+    }
+    let status = health["status"].as_str().unwrap_or_default();
+    print::line(&format!("{flow}: {status}"))?;
+    print::line(&format!("  {}", counts.join(", ")))?;
+    let others: Vec<_> = ["due", "expired_leases", "remote_failures", "held", "quarantined"]
+        .into_iter()
+        .filter(|name| !health[*name].is_null())
+        .map(|name| format!("{} {}", name.replace('_', " "), health[name]))
+        .collect();
+    print::line(&format!("  {}", others.join(", ")))
 }
 
 pub(super) fn list(arguments: &ListArguments) -> Result<Ended, Failed> {
@@ -172,8 +213,22 @@ pub(super) fn list(arguments: &ListArguments) -> Result<Ended, Failed> {
 
 pub(super) fn show(arguments: &ShowArguments) -> Result<Ended, Failed> {
     let now = as_of(None)?;
-    let FlowName::Dispatch = arguments.flow;
-    let history = History::read::<Dispatch>(&open(&arguments.path)?, &arguments.id, now)?;
+    let source = open(&arguments.path)?;
+    match arguments.flow {
+        FlowName::Dispatch => history::<Dispatch>(&source, arguments, now),
+        FlowName::Lifecycle => history::<Lifecycle>(&source, arguments, now),
+        FlowName::Notification => history::<Notify>(&source, arguments, now),
+        FlowName::Processing => history::<Processing>(&source, arguments, now),
+        FlowName::Delivery => history::<Delivery>(&source, arguments, now),
+    }
+}
+
+fn history<F: Answers>(
+    source: &Source,
+    arguments: &ShowArguments,
+    now: Timestamp,
+) -> Result<Ended, Failed> {
+    let history = History::read::<F>(source, &arguments.id, now)?;
     if arguments.json {
         print::json(&history)?;
     } else {
@@ -187,13 +242,7 @@ pub(super) fn show(arguments: &ShowArguments) -> Result<Ended, Failed> {
             ))?;
         }
         if let Some(status) = &history.status {
-            print::line(&format!(
-                "state {}, attempt {} of {}, next {}",
-                status.status,
-                status.attempts,
-                status.max_attempts,
-                print::time(status.next_attempt_at)
-            ))?;
+            print::line(&describe(status)?)?;
         }
     }
     if history.events.is_empty() {
@@ -202,4 +251,16 @@ pub(super) fn show(arguments: &ShowArguments) -> Result<Ended, Failed> {
         eprintln!("leasehold: replay_invalid: this record does not replay; see `leasehold audit`");
     }
     Ok(if history.status.is_some() && history.replays { Ended::Fine } else { Ended::Findings })
+}
+
+/// A status as lines of its members, nulls left out.
+fn describe(status: &impl serde::Serialize) -> Result<String, Failed> {
+    let value =
+        serde_json::to_value(status).map_err(|_| Failed::Output("the status has no form"))?;
+    let members = value.as_object().into_iter().flatten();
+    let lines: Vec<_> = members
+        .filter(|(_, value)| !value.is_null())
+        .map(|(key, value)| format!("  {key}: {}", value.to_string().trim_matches('"')))
+        .collect();
+    Ok(lines.join("\n"))
 }

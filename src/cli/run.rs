@@ -2,23 +2,20 @@
 
 use super::documents::{self, Document};
 use super::failure::Failed;
-use super::{Ended, print, signals};
+use super::remote::{Clients, Plan, Remote};
+use super::summary::{Registered, Stages, Summary};
+use super::{Ended, signals};
 use crate::clock::Stopwatch;
-use crate::config::{Config, DispatchConfig};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::http::{CmsClient, CmsOptions, HmacSha256Signer, NoAuthHeaders};
-use crate::sandbox::{DEMO_KEY, DEMO_KEY_ID, Sandbox, SandboxOptions};
-use crate::worker::{DrainOptions, drain};
+use crate::pipeline::Pipeline;
+use crate::sandbox::Sandbox;
 use clap::{Args, ValueEnum};
 use futures_util::stream::{self, StreamExt as _};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use leasehold_actors::contract::text::Token;
-use leasehold_actors::flows::dispatch::DispatchStatus;
-use serde::Serialize;
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use leasehold_actors::contract::change;
+use leasehold_actors::contract::json::Value;
+use std::path::PathBuf;
 use tokio::sync::watch;
 
 /// Registrations under way at once while files are read.
@@ -64,8 +61,10 @@ pub(super) struct RunArguments {
 /// How documents travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Via {
-    /// Change events to the CMS
+    /// Change events to the CMS, watched until their end, which the receiver is told
     Cms,
+    /// Changes, cancellations and tombstones to the source runtime
+    Source,
 }
 
 /// How far a document has to come.
@@ -73,100 +72,78 @@ enum Via {
 enum Until {
     /// Through every stage that is configured
     Settled,
-    /// Accepted by the CMS
+    /// Accepted by the other side
     Accepted,
-}
-
-/// What came of a run.
-#[derive(Debug, Default, Serialize)]
-struct Summary {
-    read: u64,
-    enqueued: u64,
-    already_known: u64,
-    refused: u64,
-    succeeded: u64,
-    failed: u64,
-    unsettled: u64,
-    seconds: f64,
-    sequence: u64,
-    head: String,
 }
 
 pub(super) async fn run(arguments: RunArguments) -> Result<Ended, Failed> {
     let watch = Stopwatch::start();
-    // With one flow configured both ends are the same one: the CMS's acceptance.
-    let (Via::Cms, Until::Settled | Until::Accepted) = (arguments.via, arguments.until);
     let documents = documents::read(&arguments.files)?;
-    let (remote, settings) = Remote::of(&arguments)?;
-    let engine =
-        Engine::builder(&arguments.journal).dispatch_delays(settings.delays()).open().await?;
-    // Only who holds the journal may touch the sandbox's memory beside it.
-    let (client, sandbox) = remote.start(&arguments.journal).await?;
+    let (remote, plan) = Remote::of(arguments.config.as_deref())?;
+    let engine = remote.engine(&arguments.journal, &plan)?.open().await?;
+    let (clients, sandbox) = remote.start(&arguments.journal).await?;
+    let stages = stages(&arguments, &clients)?;
     let stop = signals::draining();
     let mut summary = Summary { read: documents.len() as u64, ..Summary::default() };
-    let registered =
-        register(&engine, documents, settings.max_attempts, &stop, &mut summary).await?;
-    let result = deliver(&engine, client, &settings, &stop).await;
-    let outcome = count(&engine, &registered, &mut summary).await;
+    let mut registered = Registered::default();
+    let result = match arguments.via {
+        Via::Cms => {
+            register_changes(&engine, documents, &plan, &stop, &mut summary, &mut registered).await
+        }
+        Via::Source => {
+            register_documents(&engine, documents, &plan, &stop, &mut summary, &mut registered)
+                .await
+        }
+    };
+    let result = match result {
+        Ok(()) => deliver(&engine, clients, &plan, (arguments.via, stages), &stop).await,
+        Err(failed) => Err(failed),
+    };
+    let counted = match result {
+        Ok(()) => summary.count(&engine, &registered, stages).await,
+        Err(failed) => Err(failed),
+    };
     let head = engine.head();
     engine.close().await;
-    result?;
-    outcome?;
+    counted?;
     summary.seconds = watch.seconds();
     summary.sequence = head.sequence;
     summary.head = head.hash.to_string();
-    report(&summary, &arguments, sandbox.as_ref(), *stop.borrow())?;
+    if *stop.borrow() {
+        eprintln!("stopped before the end; the same command continues");
+    }
     if let Some(sandbox) = sandbox {
+        report_sandbox(&sandbox);
         sandbox.stop().await;
     }
+    summary.print(arguments.json)?;
     let fine = summary.refused == 0 && summary.failed == 0 && summary.unsettled == 0;
     Ok(if fine { Ended::Fine } else { Ended::Findings })
 }
 
-/// The other side.
-enum Remote {
-    /// As configured.
-    Configured(Box<CmsClient>),
-    /// A sandbox for this run.
-    Sandbox,
-}
-
-impl Remote {
-    fn of(arguments: &RunArguments) -> Result<(Self, DispatchConfig), Failed> {
-        match &arguments.config {
-            None => Ok((Self::Sandbox, DispatchConfig::default())),
-            Some(path) => {
-                let config = Config::read(path)?;
-                Ok((Self::Configured(Box::new(config.cms_client()?)), config.dispatch))
-            }
+/// Which stages there are, and whether the way that was asked for is among them.
+fn stages(arguments: &RunArguments, clients: &Clients) -> Result<Stages, Failed> {
+    match arguments.via {
+        Via::Cms if clients.cms.is_none() => {
+            Err(Failed::Usage("--via cms needs the section [cms] in the configuration"))
         }
-    }
-
-    async fn start(self, journal: &Path) -> Result<(CmsClient, Option<Sandbox>), Failed> {
-        if let Self::Configured(client) = self {
-            return Ok((*client, None));
+        Via::Source if clients.source.is_none() => {
+            Err(Failed::Usage("--via source needs the section [source] in the configuration"))
         }
-        let state = Some(beside(journal, "sandbox")?);
-        let sandbox = Sandbox::start(SandboxOptions { state, ..SandboxOptions::default() }).await?;
-        let key_id = Token::new(DEMO_KEY_ID).ok_or(Failed::Runtime)?;
-        let signer =
-            HmacSha256Signer::new(key_id, DEMO_KEY.to_vec().into()).ok_or(Failed::Runtime)?;
-        let options = CmsOptions { allow_http_loopback: true, ..CmsOptions::new(sandbox.origin()) };
-        let client =
-            CmsClient::new(&options, signer, NoAuthHeaders).map_err(|_| Failed::Runtime)?;
-        Ok((client, Some(sandbox)))
+        Via::Source => Ok(Stages { lifecycle: false, receiver: false }),
+        Via::Cms => {
+            let further = arguments.until == Until::Settled;
+            Ok(Stages { lifecycle: further, receiver: further && clients.receiver.is_some() })
+        }
     }
 }
 
-/// A file beside the journal's folder, named after it.
-fn beside(journal: &Path, extension: &str) -> Result<PathBuf, Failed> {
-    let absolute =
-        std::path::absolute(journal).map_err(|_| Failed::Usage("--journal names no folder"))?;
-    let mut name =
-        absolute.file_name().ok_or(Failed::Usage("--journal names no folder"))?.to_owned();
-    name.push(".");
-    name.push(extension);
-    Ok(absolute.with_file_name(name))
+fn report_sandbox(sandbox: &Sandbox) {
+    let seen = sandbox.summary();
+    eprintln!(
+        "sandbox: {} requests received, {} events accepted, {} events with differing bodies",
+        seen.received, seen.accepted, seen.differing
+    );
 }
 
 fn bar(length: u64, message: &'static str) -> ProgressBar {
@@ -179,18 +156,47 @@ fn bar(length: u64, message: &'static str) -> ProgressBar {
     bar
 }
 
-/// Registers every document, in the order of the files; answers the identities that are in the journal
-/// now. A document that was not reached before a signal counts as unsettled.
-async fn register(
+/// Counts one registration; a refused document is named, any other error ends the run.
+fn take(
+    summary: &mut Summary,
+    bar: &ProgressBar,
+    place: (&PathBuf, usize),
+    result: Result<bool, Error>,
+) -> Result<bool, Failed> {
+    bar.inc(1);
+    match result {
+        Ok(already_known) => {
+            let counted =
+                if already_known { &mut summary.already_known } else { &mut summary.enqueued };
+            *counted += 1;
+            Ok(true)
+        }
+        Err(Error::Blocked(blocked)) => {
+            summary.refused += 1;
+            let (file, line) = place;
+            bar.suspend(|| eprintln!("{}:{line}: {}", file.display(), blocked.code()));
+            Ok(false)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What was not reached before a signal counts as unsettled.
+fn not_reached(summary: &mut Summary) {
+    summary.unsettled = summary.read - summary.enqueued - summary.already_known - summary.refused;
+}
+
+/// Registers change events with flow `dispatch`, in the order of the files.
+async fn register_changes(
     engine: &Engine,
     documents: Vec<Document>,
-    max_attempts: i64,
+    plan: &Plan,
     stop: &watch::Receiver<bool>,
     summary: &mut Summary,
-) -> Result<BTreeSet<String>, Failed> {
+    registered: &mut Registered,
+) -> Result<(), Failed> {
     let bar = bar(documents.len() as u64, "register");
-    let mut registered = BTreeSet::new();
-    let flow = engine.dispatch();
+    let (flow, max_attempts) = (engine.dispatch(), plan.dispatch.max_attempts);
     let reached = documents.into_iter().take_while(|_| !*stop.borrow());
     let mut answers = stream::iter(reached)
         .map(|document| async move {
@@ -199,110 +205,103 @@ async fn register(
         })
         .buffered(ENQUEUE_WIDTH);
     while let Some((file, line, result)) = answers.next().await {
-        bar.inc(1);
-        match result {
-            Ok(known) => {
-                let counted = if known.already_known {
-                    &mut summary.already_known
-                } else {
-                    &mut summary.enqueued
-                };
-                *counted += 1;
-                registered.insert(known.status.event_id.as_str().to_owned());
-            }
-            Err(Error::Blocked(blocked)) => {
-                summary.refused += 1;
-                bar.suspend(|| eprintln!("{}:{line}: {}", file.display(), blocked.code()));
-            }
-            Err(error) => return Err(error.into()),
+        let id = result.as_ref().ok().map(|known| known.status.event_id.to_string());
+        let known = result.map(|known| known.already_known);
+        if take(summary, &bar, (&file, line), known)? {
+            registered.events.extend(id);
         }
     }
     bar.finish_and_clear();
-    summary.unsettled = summary.read - summary.enqueued - summary.already_known - summary.refused;
-    Ok(registered)
+    not_reached(summary);
+    Ok(())
 }
 
+/// Registers changes and removals with flow `delivery`, in the order of the files.
+async fn register_documents(
+    engine: &Engine,
+    documents: Vec<Document>,
+    plan: &Plan,
+    stop: &watch::Receiver<bool>,
+    summary: &mut Summary,
+    registered: &mut Registered,
+) -> Result<(), Failed> {
+    let bar = bar(documents.len() as u64, "register");
+    let (flow, source) = (engine.delivery(), plan.source_max_attempts);
+    let ceiling = plan.delivery.max_attempts;
+    let reached = documents.into_iter().take_while(|_| !*stop.borrow());
+    let mut answers = stream::iter(reached)
+        .map(|document| async move {
+            let result = if is_change(&document.text) {
+                flow.enqueue_change(&document.text, source, ceiling).await
+            } else {
+                flow.enqueue_removal(&document.text, source, ceiling).await
+            };
+            (document.file, document.line, result)
+        })
+        .buffered(ENQUEUE_WIDTH);
+    while let Some((file, line, result)) = answers.next().await {
+        let id = result.as_ref().ok().map(|known| {
+            let status = &known.status;
+            (status.operation.name().to_owned(), status.request_id.to_string())
+        });
+        let known = result.map(|known| known.already_known);
+        if take(summary, &bar, (&file, line), known)? {
+            registered.documents.extend(id);
+        }
+    }
+    bar.finish_and_clear();
+    not_reached(summary);
+    Ok(())
+}
+
+/// Whether a document says that it is a change; the flow checks all of it.
+fn is_change(text: &[u8]) -> bool {
+    let value = Value::parse(text).ok();
+    let schema = value.as_ref().and_then(Value::as_object).and_then(|object| object.text("schema"));
+    schema == Some(change::SCHEMA)
+}
+
+/// Works until nothing is left of what was asked for.
 async fn deliver(
     engine: &Engine,
-    client: CmsClient,
-    settings: &DispatchConfig,
+    clients: Clients,
+    plan: &Plan,
+    (via, stages): (Via, Stages),
     stop: &watch::Receiver<bool>,
 ) -> Result<(), Failed> {
-    let waiting: u64 = engine
-        .dispatch()
-        .health()
-        .await?
-        .counts
-        .iter()
-        .filter(|(state, _)| ["pending", "retry_wait", "leased"].contains(state))
-        .map(|(_, count)| count)
-        .sum();
-    let bar = bar(waiting, "deliver");
-    let options = DrainOptions {
-        in_flight: settings.in_flight,
-        lease_seconds: settings.lease_seconds,
-        worker: "run".to_owned(),
+    let spinner = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    spinner.set_message("deliver");
+    let mut pipeline = Pipeline::new(engine, stop.clone());
+    let tick = || {
+        let spinner = spinner.clone();
+        move || spinner.inc(1)
     };
-    let seen = {
-        let bar = bar.clone();
-        move |attempt: &leasehold_actors::flows::dispatch::DispatchAttempt| {
-            if matches!(attempt.status, "succeeded" | "failed") {
-                bar.inc(1);
+    match (via, clients) {
+        (Via::Source, Clients { source: Some(client), .. }) => {
+            let tick = tick();
+            pipeline.add(engine.delivery(), client, &plan.delivery.workers(), move |_| tick());
+        }
+        (Via::Cms, Clients { cms: Some(client), receiver, .. }) => {
+            let seen = tick();
+            let dispatch = plan.dispatch.workers();
+            pipeline.add(engine.dispatch(), client.clone(), &dispatch, move |_| seen());
+            if stages.lifecycle {
+                let seen = tick();
+                let lifecycle = plan.lifecycle.workers();
+                pipeline.add(engine.lifecycle(), client, &lifecycle, move |_| seen());
+            }
+            if let (true, Some(receiver)) = (stages.receiver, receiver) {
+                let (seen, also_seen) = (tick(), tick());
+                let notification = plan.notification.workers();
+                pipeline
+                    .add(engine.notification(), receiver.clone(), &notification, move |_| seen());
+                let processing = plan.processing.workers();
+                pipeline.add(engine.processing(), receiver, &processing, move |_| also_seen());
             }
         }
-    };
-    drain(engine.dispatch(), Arc::new(client), &options, stop.clone(), seen).await?;
-    bar.finish_and_clear();
+        (Via::Source | Via::Cms, Clients { .. }) => return Err(Failed::Runtime),
+    }
+    pipeline.finish().await?;
+    spinner.finish_and_clear();
     Ok(())
-}
-
-/// Counts what became of the documents of this run.
-async fn count(
-    engine: &Engine,
-    registered: &BTreeSet<String>,
-    summary: &mut Summary,
-) -> Result<(), Failed> {
-    for event_id in registered {
-        let status: DispatchStatus = engine.dispatch().status(event_id).await?;
-        match status.status {
-            "succeeded" => summary.succeeded += 1,
-            "failed" => {
-                summary.failed += 1;
-                let code = status.last_error_code.map_or_else(String::new, |code| code.to_string());
-                eprintln!("{event_id}: failed: {code}");
-            }
-            _ => summary.unsettled += 1,
-        }
-    }
-    Ok(())
-}
-
-fn report(
-    summary: &Summary,
-    arguments: &RunArguments,
-    sandbox: Option<&Sandbox>,
-    stopped: bool,
-) -> Result<(), Failed> {
-    if let Some(sandbox) = sandbox {
-        let seen = sandbox.summary();
-        eprintln!(
-            "sandbox: {} requests received, {} events accepted, {} events with differing bodies",
-            seen.received, seen.accepted, seen.differing
-        );
-    }
-    if stopped {
-        eprintln!("stopped before the end; the same command continues");
-    }
-    if arguments.json {
-        return print::json(summary);
-    }
-    print::line(&format!(
-        "read {}, enqueued {}, already known {}, refused {}",
-        summary.read, summary.enqueued, summary.already_known, summary.refused
-    ))?;
-    print::line(&format!(
-        "succeeded {}, failed {}, unsettled {} in {:.1} s",
-        summary.succeeded, summary.failed, summary.unsettled, summary.seconds
-    ))?;
-    print::line(&format!("journal at record {}, head {}", summary.sequence, summary.head))
 }

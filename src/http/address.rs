@@ -1,4 +1,4 @@
-//! Origins a client may call (contract 3.1).
+//! Addresses a client may call (contract 3.1).
 
 use url::{Host, Url};
 
@@ -21,11 +21,21 @@ impl Origin {
     /// [`AddressInvalid`] for white space, control characters, more than 2,048 characters, other
     /// schemes, user information, a path, a query, a fragment, port 0, or text that is not ASCII.
     pub fn new(text: &str, allow_http_loopback: bool) -> Result<Self, AddressInvalid> {
-        let clean = text.is_ascii() && text.bytes().all(|byte| byte > 0x20 && byte != 0x7f);
-        if !clean || text.len() > URL_CHARACTERS_MAX || text.contains(['@', '?', '#', '\\']) {
+        if text.len() > URL_CHARACTERS_MAX {
             return Err(AddressInvalid);
         }
-        let origin = text.strip_suffix('/').unwrap_or(text);
+        Self::strict(text.strip_suffix('/').unwrap_or(text), allow_http_loopback)
+    }
+
+    /// Checks an origin that must not end in `/`.
+    ///
+    /// # Errors
+    /// [`AddressInvalid`] as for [`Self::new`], and for a trailing `/`.
+    pub fn strict(origin: &str, allow_http_loopback: bool) -> Result<Self, AddressInvalid> {
+        let clean = origin.is_ascii() && origin.bytes().all(|byte| byte > 0x20 && byte != 0x7f);
+        if !clean || origin.len() > URL_CHARACTERS_MAX || origin.contains(['@', '?', '#', '\\']) {
+            return Err(AddressInvalid);
+        }
         let (scheme, authority) = origin.split_once("://").ok_or(AddressInvalid)?;
         let url = Url::parse(origin).map_err(|_| AddressInvalid)?;
         let loopback = match url.host() {
@@ -55,7 +65,25 @@ impl Origin {
         Ok(Self(origin.into()))
     }
 
-    /// The origin followed by a path of ours.
+    /// Its text, as it was given.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether a path is called here exactly as it is written: it starts with one `/`, has no query
+    /// and no fragment, and the URL standard rewrites nothing in it.
+    #[must_use]
+    pub fn takes(&self, path: &str) -> bool {
+        path.starts_with('/')
+            && !path.starts_with("//")
+            && self.0.len() + path.len() <= URL_CHARACTERS_MAX
+            && Url::parse(&self.with_path(path)).is_ok_and(|url| {
+                url.path() == path && url.query().is_none() && url.fragment().is_none()
+            })
+    }
+
+    /// The origin followed by a path.
     #[must_use]
     pub fn with_path(&self, path: &str) -> String {
         format!("{}{path}", self.0)
@@ -72,6 +100,50 @@ impl std::fmt::Debug for Origin {
     /// An address can carry what should not be in a log.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Origin(..)")
+    }
+}
+
+/// A whole URL to call: an origin and a path.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    origin: Origin,
+    path: Box<str>,
+}
+
+impl Endpoint {
+    /// Checks a URL.
+    ///
+    /// # Errors
+    /// [`AddressInvalid`] for an origin that [`Origin::strict`] refuses, a path that is not there or
+    /// that [`Origin::takes`] refuses, and more than 2,048 characters.
+    pub fn new(text: &str, allow_http_loopback: bool) -> Result<Self, AddressInvalid> {
+        let authority = text.find("://").ok_or(AddressInvalid)? + "://".len();
+        let path = text[authority..].find('/').ok_or(AddressInvalid)? + authority;
+        let (origin, path) = text.split_at(path);
+        let origin = Origin::strict(origin, allow_http_loopback)?;
+        if !origin.takes(path) {
+            return Err(AddressInvalid);
+        }
+        Ok(Self { origin, path: path.into() })
+    }
+
+    /// Scheme, host and port.
+    #[must_use]
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// The path.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+}
+
+impl std::fmt::Debug for Endpoint {
+    /// An address can carry what should not be in a log.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Endpoint(..)")
     }
 }
 
@@ -131,5 +203,55 @@ mod tests {
         let origin = Origin::new("https://cms.example/", false).expect("an origin");
         assert_eq!(origin.with_path("/v2/x"), "https://cms.example/v2/x");
         assert!(!origin.is_plain());
+    }
+
+    #[test]
+    fn a_strict_origin_has_no_trailing_slash() {
+        assert!(Origin::strict("https://cms.example", false).is_ok());
+        for bad in ["https://cms.example/", "https://cms.example/path", "http://cms.example", ""] {
+            assert_eq!(Origin::strict(bad, true), Err(AddressInvalid), "{bad}");
+        }
+    }
+
+    #[test]
+    fn h4_urls_that_are_no_endpoint_are_refused() {
+        let long = format!("https://cms.example/{}", "a".repeat(URL_CHARACTERS_MAX));
+        for bad in [
+            "",
+            "/path",
+            "https://cms.example",
+            "https://cms.example//path",
+            "https://cms.example/path?query",
+            "https://cms.example/path?",
+            "https://cms.example/path#fragment",
+            "https://cms.example/path#",
+            "https://cms.example?query/path",
+            "https://user:secret@cms.example/path",
+            "https://cms.example/a path",
+            "https://cms.example/path\n",
+            "https://cms.example/a/../path",
+            "https://cms.example/%2e%2e/path",
+            "https://cms.example/a\\path",
+            "https://cms.example/päth",
+            "https:///path",
+            "http://cms.example/path",
+            "ftp://cms.example/path",
+            long.as_str(),
+        ] {
+            assert_eq!(Endpoint::new(bad, true), Err(AddressInvalid), "{bad}");
+        }
+    }
+
+    #[test]
+    fn h8_an_endpoint_is_an_origin_and_a_path_as_they_are_written() {
+        let url = "https://Receiver.example:8443/v1/localization/terminal-notifications";
+        let endpoint = Endpoint::new(url, false).expect("an endpoint");
+        assert_eq!(endpoint.origin().as_str(), "https://Receiver.example:8443");
+        assert_eq!(endpoint.path(), "/v1/localization/terminal-notifications");
+        assert_eq!(endpoint.origin().with_path(endpoint.path()), url);
+        assert_eq!(format!("{endpoint:?}"), "Endpoint(..)");
+        assert!(Endpoint::new("http://[::1]:8700/path", true).is_ok());
+        assert_eq!(Endpoint::new("http://127.0.0.1/path", false), Err(AddressInvalid));
+        assert!(Endpoint::new("https://cms.example/", false).is_ok());
     }
 }

@@ -2,11 +2,11 @@
 //!
 //! Owns the order of checks and the code of each failure. Must not know what a failure costs.
 
-use super::address::{AddressInvalid, Origin};
+use super::address::Origin;
 use super::credentials::{AuthHeaders, Signer};
 use super::response::{is_retryable, read_canonical, retry_after_seconds};
-use super::transport::{Answer, Transport, TransportInvalid, auth_headers, signature_headers};
-use crate::clock::{Clock, SystemClock};
+use super::transport::{Answer, ClientInvalid, Transport, auth_headers, signature_headers};
+use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::worker::{CallFailure, Client};
 use leasehold_actors::contract::MESSAGE_BYTES_MAX;
 use leasehold_actors::contract::dispatch::{DispatchResponse, api_error};
@@ -45,24 +45,14 @@ impl CmsOptions {
     }
 }
 
-/// A client that cannot be made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum CmsInvalid {
-    /// The origin is refused.
-    #[error("address_invalid")]
-    Address(#[from] AddressInvalid),
-    /// The timeout is out of range, or TLS cannot be set up.
-    #[error("transport_invalid")]
-    Transport(#[from] TransportInvalid),
-}
-
 /// Calls the CMS.
 #[derive(Clone)]
 pub struct CmsClient {
     transport: Transport,
     signer: Arc<dyn Signer>,
     auth: Arc<dyn AuthHeaders>,
-    clock: Arc<dyn Clock>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) entropy: Arc<dyn Entropy>,
 }
 
 impl std::fmt::Debug for CmsClient {
@@ -75,16 +65,17 @@ impl CmsClient {
     /// A client; nothing is sent yet.
     ///
     /// # Errors
-    /// [`CmsInvalid`].
+    /// [`ClientInvalid`].
     pub fn new(
         options: &CmsOptions,
         signer: impl Signer + 'static,
         auth: impl AuthHeaders + 'static,
-    ) -> Result<Self, CmsInvalid> {
+    ) -> Result<Self, ClientInvalid> {
         let origin = Origin::new(&options.origin, options.allow_http_loopback)?;
         let transport = Transport::new(origin, options.timeout_seconds)?;
         let (signer, auth) = (Arc::new(signer), Arc::new(auth));
-        Ok(Self { transport, signer, auth, clock: Arc::new(SystemClock) })
+        let (clock, entropy) = (Arc::new(SystemClock), Arc::new(SystemEntropy));
+        Ok(Self { transport, signer, auth, clock, entropy })
     }
 
     /// Another clock than the system's, for reading `Retry-After` dates.
@@ -94,8 +85,21 @@ impl CmsClient {
         self
     }
 
+    /// The deadline of one call, in seconds.
+    #[must_use]
+    pub fn timeout_seconds(&self) -> f64 {
+        self.transport.timeout_seconds()
+    }
+
+    /// Another source of randomness than the system's, for request ids.
+    #[must_use]
+    pub fn with_entropy(mut self, entropy: impl Entropy) -> Self {
+        self.entropy = Arc::new(entropy);
+        self
+    }
+
     /// Signs, posts, and reads a successful answer in its canonical form.
-    async fn post(
+    pub(super) async fn post(
         &self,
         path: &str,
         body: &[u8],
@@ -155,7 +159,7 @@ impl CmsClient {
 
 impl Client<Dispatch> for CmsClient {
     fn longest_call_seconds(&self) -> Option<f64> {
-        Some(self.transport.timeout_seconds())
+        Some(self.timeout_seconds())
     }
 
     async fn call(&self, request: ChangeRequest) -> Result<Vec<u8>, CallFailure> {
@@ -163,6 +167,6 @@ impl Client<Dispatch> for CmsClient {
     }
 }
 
-fn failure(code: &str, retryable: bool) -> CallFailure {
+pub(super) fn failure(code: &str, retryable: bool) -> CallFailure {
     CallFailure::Marked { code: code.to_owned(), retryable, retry_after_seconds: None }
 }

@@ -12,8 +12,8 @@ use std::fmt;
 /// Longest header value, in characters.
 pub const HEADER_VALUE_CHARACTERS_MAX: usize = 4096;
 
-/// Headers no host may set: they are the transport's or the signature's.
-const RESERVED: [&str; 10] = [
+/// Headers no host may set: they are the transport's.
+const RESERVED: [&str; 7] = [
     "accept",
     "accept-encoding",
     "connection",
@@ -21,10 +21,11 @@ const RESERVED: [&str; 10] = [
     "content-type",
     "host",
     "transfer-encoding",
-    "x-localization-key-id",
-    "x-localization-signature",
-    "x-localization-signature-algorithm",
 ];
+
+/// Headers that are the CMS client's signature.
+const SIGNATURE_RESERVED: [&str; 3] =
+    ["x-localization-key-id", "x-localization-signature", "x-localization-signature-algorithm"];
 
 /// What a signer answers.
 #[derive(Clone, PartialEq, Eq)]
@@ -170,16 +171,28 @@ impl AuthHeaders for StaticAuthHeader {
     }
 }
 
-/// Whether headers keep the rules of contract 3.1.
+/// Whether headers keep the rules of contract 3.1 for the CMS client.
 #[must_use]
 pub fn are_allowed(headers: &[(String, SecretString)]) -> bool {
+    are_allowed_beside(headers, &SIGNATURE_RESERVED)
+}
+
+/// Whether headers keep the rules of contract 3.1 for a client that sets headers of its own, the
+/// names in `extra_reserved`, beside the transport's.
+///
+/// Values are ASCII for every client: nothing says what other bytes would mean on the wire.
+#[must_use]
+pub fn are_allowed_beside(headers: &[(String, SecretString)], extra_reserved: &[&str]) -> bool {
     headers.iter().enumerate().all(|(place, (name, value))| {
         let value = value.expose_secret();
         let repeated =
             headers[..place].iter().any(|(earlier, _)| earlier.eq_ignore_ascii_case(name));
         is_header_name(name)
             && !repeated
-            && !RESERVED.iter().any(|reserved| reserved.eq_ignore_ascii_case(name))
+            && !RESERVED
+                .iter()
+                .chain(extra_reserved)
+                .any(|reserved| reserved.eq_ignore_ascii_case(name))
             && (1..=HEADER_VALUE_CHARACTERS_MAX).contains(&value.len())
             && value.bytes().all(|byte| (0x20..0x7f).contains(&byte))
     })
@@ -247,6 +260,17 @@ mod tests {
         ] {
             assert!(!are_allowed(&bad), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn each_client_reserves_the_headers_it_sets_itself() {
+        let key_id = [header("X-Localization-Key-Id", "k")];
+        assert!(!are_allowed(&key_id));
+        assert!(are_allowed_beside(&key_id, &["idempotency-key"]));
+        let idempotency = [header("Idempotency-Key", "k")];
+        assert!(are_allowed(&idempotency));
+        assert!(!are_allowed_beside(&idempotency, &["idempotency-key"]));
+        assert!(!are_allowed_beside(&[header("Host", "k")], &[]));
     }
 
     #[test]

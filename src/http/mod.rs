@@ -6,20 +6,39 @@
 //!
 //! | module | owns |
 //! | --- | --- |
-//! | [`address`] | origins |
+//! | [`address`] | origins and endpoints |
 //! | [`credentials`] | signatures and authentication headers |
+//! | [`context`] | authentication that knows the request, and the exchange of the clients that use it |
+//! | [`nonce`] | one such authentication: signed requests that are good once |
 //! | [`transport`] | one exchange: no redirects, no proxy, no decoding, a deadline, a cap |
 //! | [`response`] | the checks every answer passes |
-//! | [`cms`] | the CMS client |
+//! | [`cms`], [`cms_reads`] | the CMS client |
+//! | [`source`] | the source client |
+//! | [`notification`] | the notification adapter |
+//! | [`receiver`] | the receiver client |
 
 pub mod address;
+mod clients;
 pub mod cms;
+pub mod cms_reads;
+pub mod context;
 pub mod credentials;
+pub mod nonce;
+pub mod notification;
+pub mod receiver;
 pub mod response;
+pub mod source;
 pub mod transport;
 
-pub use address::{AddressInvalid, Origin};
+pub use address::{AddressInvalid, Endpoint, Origin};
 pub use cms::{CmsClient, CmsOptions};
+pub use context::{AuthContext, ContextHeaders};
 pub use credentials::{
-    AuthHeaders, HmacSha256Signer, NoAuthHeaders, Signature, Signer, StaticAuthHeader,
+    AuthHeaders, AuthenticationFailed, HmacSha256Signer, NoAuthHeaders, Signature, Signer,
+    StaticAuthHeader,
 };
+pub use nonce::{NonceCredential, NonceKey, NonceSigner};
+pub use notification::{AdapterOptions, NotificationAdapter};
+pub use receiver::{ReceiverClient, ReceiverOptions};
+pub use source::{SourceClient, SourceOptions};
+pub use transport::ClientInvalid;

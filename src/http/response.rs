@@ -27,6 +27,27 @@ pub fn read_canonical(answer: &Answer, body_bytes_max: usize) -> Result<Value, &
             return Err("response_headers");
         }
     }
+    let value = read_json(answer, body_bytes_max)?;
+    let canonical =
+        value.as_object().is_some() && canonical::print(&value).as_bytes() == answer.body;
+    if canonical { Ok(value) } else { Err("response_json") }
+}
+
+/// Reads a body: an object in JSON, in whatever form. No header may be there twice.
+///
+/// # Errors
+/// The code of the first check that fails: `response_headers`, `response_content_type`,
+/// `response_size`, `response_json`, and `response_binding` for JSON that is no object.
+pub fn read_object(answer: &Answer, body_bytes_max: usize) -> Result<Value, &'static str> {
+    if answer.headers.len() != answer.headers.keys_len() {
+        return Err("response_headers");
+    }
+    let value = read_json(answer, body_bytes_max)?;
+    if value.as_object().is_some() { Ok(value) } else { Err("response_binding") }
+}
+
+/// Content type, size, then JSON.
+fn read_json(answer: &Answer, body_bytes_max: usize) -> Result<Value, &'static str> {
     if !is_json(&answer.headers) {
         return Err("response_content_type");
     }
@@ -34,10 +55,7 @@ pub fn read_canonical(answer: &Answer, body_bytes_max: usize) -> Result<Value, &
     if length == 0 || length > body_bytes_max || !length_agrees(&answer.headers, length) {
         return Err("response_size");
     }
-    let value = Value::parse(&answer.body).map_err(|_| "response_json")?;
-    let canonical =
-        value.as_object().is_some() && canonical::print(&value).as_bytes() == answer.body;
-    if canonical { Ok(value) } else { Err("response_json") }
+    Value::parse(&answer.body).map_err(|_| "response_json")
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
@@ -117,6 +135,35 @@ mod tests {
             let read = read_canonical(&answer(headers, body), 8);
             assert_eq!(read.err(), code, "{headers:?} {body:?}");
         }
+    }
+
+    #[test]
+    fn h6_an_object_need_not_be_canonical_and_no_header_may_be_repeated() {
+        let json = ("content-type", "application/json");
+        type Case<'a> = (&'a [(&'static str, &'a str)], &'a [u8], Option<&'a str>);
+        let cases: [Case<'_>; 11] = [
+            (&[json], b"{ }", None),
+            (&[json, ("server", "x")], b"{\"b\":1}", None),
+            (&[json, ("server", "x"), ("server", "x")], b"{}", Some("response_headers")),
+            (
+                &[("content-type", "text/html"), ("server", "x"), ("server", "y")],
+                b"",
+                Some("response_headers"),
+            ),
+            (&[("content-type", "text/html")], b"", Some("response_content_type")),
+            (&[json], b"", Some("response_size")),
+            (&[json], b"{\"a\":123}", Some("response_size")),
+            (&[json, ("content-length", "3")], b"[]", Some("response_size")),
+            (&[json], b"{\"a\":", Some("response_json")),
+            (&[json], b"\xef\xbb\xbf{}", Some("response_json")),
+            (&[json], b"[]", Some("response_binding")),
+        ];
+        for (headers, body, code) in cases {
+            let read = read_object(&answer(headers, body), 8);
+            assert_eq!(read.err(), code, "{headers:?} {body:?}");
+        }
+        let repeated = read_object(&answer(&[json], b"{\"a\":1,\"a\":2}"), 64);
+        assert_eq!(repeated.err(), Some("response_json"));
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! One exchange: a POST out, an answer in.
+//! One exchange: a GET or a POST out, an answer in.
 //!
 //! Owns how: no redirects, no proxy, no content coding, no retries, one overall deadline for
 //! connecting and every wait, at most the limit plus one byte read. Errors of reqwest are dropped
 //! with their text, which carries addresses.
 
-use super::address::Origin;
+use super::address::{AddressInvalid, Origin};
 use super::credentials::{AuthHeaders, Signature};
 use reqwest::header::HeaderMap;
 use reqwest::redirect::Policy;
@@ -43,6 +43,17 @@ pub struct NetworkFault;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("transport_invalid")]
 pub struct TransportInvalid;
+
+/// A client that cannot be made; nothing was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ClientInvalid {
+    /// The address is refused.
+    #[error("address_invalid")]
+    Address(#[from] AddressInvalid),
+    /// The timeout is out of range, or TLS cannot be set up.
+    #[error("transport_invalid")]
+    Transport(#[from] TransportInvalid),
+}
 
 /// Makes exchanges with one origin.
 #[derive(Clone)]
@@ -92,6 +103,26 @@ impl Transport {
         self.timeout.as_secs_f64()
     }
 
+    /// Where it goes.
+    #[must_use]
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// Gets, without a body, and reads the answer, at most `body_bytes_max` and one byte.
+    ///
+    /// # Errors
+    /// [`NetworkFault`], whatever went wrong on the way.
+    pub async fn get(
+        &self,
+        path: &str,
+        headers: Vec<(String, SecretString)>,
+        body_bytes_max: usize,
+    ) -> Result<Answer, NetworkFault> {
+        let request = self.client.get(self.origin.with_path(path));
+        exchange(request, headers, body_bytes_max).await
+    }
+
     /// Posts a body and reads the answer, at most `body_bytes_max` and one byte.
     ///
     /// # Errors
@@ -103,29 +134,38 @@ impl Transport {
         body: Vec<u8>,
         body_bytes_max: usize,
     ) -> Result<Answer, NetworkFault> {
-        let mut request = self
+        let request = self
             .client
             .post(self.origin.with_path(path))
-            .header("Accept", "application/json")
-            .header("Accept-Encoding", "identity")
             .header("Content-Type", "application/json; charset=utf-8")
             .body(body);
-        for (name, value) in headers {
-            request = request.header(name, value.expose_secret());
-        }
-        let mut response = request.send().await.map_err(|_| NetworkFault)?;
-        let status = response.status().as_u16();
-        let headers = response.headers().clone();
-        let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|_| NetworkFault)? {
-            let room = (body_bytes_max + 1).saturating_sub(body.len());
-            body.extend_from_slice(&chunk[..chunk.len().min(room)]);
-            if body.len() > body_bytes_max {
-                break; // dropping the response closes the connection
-            }
-        }
-        Ok(Answer { status, headers, body })
+        exchange(request, headers, body_bytes_max).await
     }
+}
+
+/// Sends a request with the headers every request has, and reads the answer.
+async fn exchange(
+    request: reqwest::RequestBuilder,
+    headers: Vec<(String, SecretString)>,
+    body_bytes_max: usize,
+) -> Result<Answer, NetworkFault> {
+    let mut request =
+        request.header("Accept", "application/json").header("Accept-Encoding", "identity");
+    for (name, value) in headers {
+        request = request.header(name, value.expose_secret());
+    }
+    let mut response = request.send().await.map_err(|_| NetworkFault)?;
+    let status = response.status().as_u16();
+    let headers = response.headers().clone();
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|_| NetworkFault)? {
+        let room = (body_bytes_max + 1).saturating_sub(body.len());
+        body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        if body.len() > body_bytes_max {
+            break; // dropping the response closes the connection
+        }
+    }
+    Ok(Answer { status, headers, body })
 }
 
 /// The headers of a signature.

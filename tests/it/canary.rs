@@ -52,6 +52,7 @@ fn nothing_that_is_printed_or_logged_carries_a_payload_a_key_or_an_answer() {
             "[cms]\norigin = \"http://{address}\"\nallow_http_loopback = true\ntimeout_seconds = 2.0\n\
              [cms.signing]\nkey_id = \"{CANARY}\"\nkey_file = \"key\"\n\
              [cms.authorization]\nheader = \"X-{CANARY}\"\nvalue_file = \"value\"\n\
+             [lifecycle]\nmax_failures = 3\nbase_delay_seconds = 0.01\nmax_delay_seconds = 0.02\n\
              [dispatch]\nmax_attempts = 3\nbase_delay_seconds = 0.01\nmax_delay_seconds = 0.02\n"
         );
         std::fs::write(&config, text).expect("writable");

@@ -188,7 +188,8 @@ proptest! {
             let (old, new) = (class(&before), class(&model.state));
             if before != model.state {
                 tally.shift(old, new);
-                agenda.place(&identity, Slot::of(&before, old), Slot::of(&model.state, new));
+                let slots = (Slot::of(&before, old, None), Slot::of(&model.state, new, None));
+                agenda.place(&identity, slots.0, slots.1);
             }
             let now = Timestamp::new(model.now).expect("a time");
             let mut counted = Tally::default();
@@ -236,7 +237,7 @@ pub(crate) fn every_event() -> Vec<Event<Dispatch>> {
         },
         Event::Completed { at: at(102.0), next_at: at(102.0), outcome },
         Event::Watched { at: at(102.0), next_at: at(132.0), progress: () },
-        Event::Unchanged { at: at(102.0), next_at: at(132.0) },
+        Event::Unchanged { at: at(102.0), next_at: at(132.0), note: () },
         Event::Retried { at: at(102.0), next_at: at(107.0), failures: 0, code: code.clone() },
         Event::Failed {
             at: at(102.0),
@@ -270,7 +271,9 @@ fn r5_no_event_leaves_a_final_state_and_none_but_registration_enters() {
     for (number, event) in events.iter().enumerate() {
         assert_eq!(evolve(vacant.clone(), event).is_ok(), number == 0, "{}", event.name());
         assert_eq!(evolve(ready.clone(), event).is_ok(), number == 1, "{}", event.name());
-        assert_eq!(evolve(leased.clone(), event).is_ok(), number >= 2, "{}", event.name());
+        // No answer leaves a dispatched change watched, so none can be repeated.
+        let ends = number >= 2 && event.name() != "unchanged";
+        assert_eq!(evolve(leased.clone(), event).is_ok(), ends, "{}", event.name());
         assert!(evolve(completed.clone(), event).is_err(), "{}", event.name());
         assert!(evolve(failed.clone(), event).is_err(), "{}", event.name());
     }

@@ -1,6 +1,8 @@
 //! What several tests share.
 
-use leasehold::{CallFailure, ChangeRequest, Client, Dispatch, Engine, ManualClock, MemoryDisk};
+use leasehold::{
+    CallFailure, ChangeRequest, Client, Dispatch, Engine, FlowDelays, ManualClock, MemoryDisk,
+};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::sync::Mutex;
@@ -117,7 +119,13 @@ pub(crate) async fn engine_with(
     };
     Engine::in_memory(disk)
         .clock(clock.clone())
-        .dispatch_delays(delays)
+        .delays(FlowDelays {
+            dispatch: delays,
+            lifecycle: delays,
+            notification: delays,
+            processing: delays,
+            delivery: delays,
+        })
         .end_leases_on_open(false)
         .open()
         .await

@@ -1,14 +1,13 @@
 //! Flow `dispatch`: change events to the CMS (contract 4.1).
 
-use super::Answers;
+use super::{Answers, HealthView};
 use crate::arguments::Blocked;
 use crate::contract::change::Change;
 use crate::contract::dispatch::{DispatchResponse, DispatchedAs};
 use crate::contract::payload::Payload;
 use crate::contract::text::{ErrorCode, Sha256, Token, WorkerToken};
 use crate::contract::time::{Ceiling, Timestamp};
-use crate::health::Tally;
-use crate::record::rules::{Counted, Due, Late};
+use crate::record::rules::{Arguments, Counted, Due, Late};
 use crate::record::{Flow, FlowTag, Identity, Record, Rules, State, StateKind, Verdict};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -25,6 +24,10 @@ pub struct DispatchBinding {
     pub event_id: Token,
     /// Its site.
     pub site_id: Token,
+    /// The version of the website.
+    pub website_version: Token,
+    /// Its place among the site's changes.
+    pub source_sequence: u64,
     /// Hash of its canonical form.
     pub payload_sha256: Sha256,
     /// Leases it may take.
@@ -38,6 +41,8 @@ impl DispatchBinding {
         Self {
             event_id: change.event_id.clone(),
             site_id: change.site_id.clone(),
+            website_version: change.website_version.clone(),
+            source_sequence: change.source_sequence,
             payload_sha256: change.payload.sha256(),
             max_attempts,
         }
@@ -54,6 +59,9 @@ impl Flow for Dispatch {
         expiry_final_due: Due::Unchanged,
         complete_due: Due::Now,
         late: Late::Named,
+        unmarked: "client_failure",
+        not_a_lease: "lease_invalid",
+        arguments: Arguments::LeaseFirst,
     };
     type Binding = DispatchBinding;
     type Payload = Payload;
@@ -61,6 +69,7 @@ impl Flow for Dispatch {
     type Report = DispatchResponse;
     type Outcome = DispatchResponse;
     type Facet = ();
+    type Note = ();
 
     fn judge(_: &DispatchBinding, (): &(), report: DispatchResponse) -> Verdict<Self> {
         Verdict::Complete(report)
@@ -87,6 +96,14 @@ impl Flow for Dispatch {
     }
 
     fn facet(_: &State<Self>) {}
+
+    fn repeats((): &(), (): &()) -> Option<()> {
+        None // no answer leaves a change watched
+    }
+
+    fn repeated((): &(), (): &()) -> Option<()> {
+        None
+    }
 }
 
 /// Status of one enqueued change.
@@ -184,6 +201,7 @@ pub struct ChangeRequest {
 
 impl Answers for Dispatch {
     const COMPLETED: &'static str = "succeeded";
+    const WATCHES: bool = false;
     type Status = DispatchStatus;
     type Attempt = DispatchAttempt;
     type Health = DispatchHealth;
@@ -243,21 +261,14 @@ impl Answers for Dispatch {
         }
     }
 
-    fn health(tally: &Tally<()>, due: u64, expired_leases: u64) -> DispatchHealth {
-        let kinds = [
-            StateKind::Pending,
-            StateKind::Leased,
-            StateKind::RetryWait,
-            StateKind::Completed,
-            StateKind::Failed,
-        ];
-        let counts = kinds.map(|kind| (kind.name(Self::COMPLETED), tally.count(kind)));
+    fn health(view: &HealthView<'_, ()>) -> DispatchHealth {
+        let HealthView { tally, due, expired: expired_leases, .. } = *view;
         let failed = tally.count(StateKind::Failed);
         let quarantined = tally.count(StateKind::Quarantined);
         let blocked = failed > 0 || expired_leases > 0 || quarantined > 0;
         DispatchHealth {
-            status: if blocked { "blocked" } else { "ok" },
-            counts: counts.into(),
+            status: super::health_status(blocked),
+            counts: super::counts::<Self>(tally),
             due,
             expired_leases,
             failed,

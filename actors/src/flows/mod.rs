@@ -2,21 +2,45 @@
 //!
 //! Owns what differs between flows. Must not repeat what they share ([`crate::record`]).
 
+pub mod all;
+pub mod delivery;
 pub mod dispatch;
+pub mod handover;
+pub mod lifecycle;
+pub mod notification;
+pub mod processing;
 
 use crate::arguments::Blocked;
-use crate::contract::text::WorkerToken;
+use crate::contract::text::{Sha256, WorkerToken};
 use crate::contract::time::Timestamp;
 use crate::health::Tally;
-use crate::record::{Flow, Record, State};
+use crate::record::{Flow, Key, Record, State, StateKind};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
+
+/// What a flow's health is made of.
+#[derive(Debug)]
+pub struct HealthView<'a, T> {
+    /// Records in each class.
+    pub tally: &'a Tally<T>,
+    /// Records that could be claimed now.
+    pub due: u64,
+    /// Leases that are over and not settled.
+    pub expired: u64,
+    /// Records that wait for another one, or for an operator.
+    pub held: u64,
+    /// The pinned digest, where the flow has one.
+    pub expected: Option<Sha256>,
+}
 
 /// The shapes a flow answers in; they serialise to the contract's names.
 pub trait Answers: Flow {
     /// What the flow calls a completed record.
     const COMPLETED: &'static str;
+    /// Whether a good answer may leave a record to be asked about again.
+    const WATCHES: bool;
     /// One record.
     type Status: Serialize + Debug + Send;
     /// One whole attempt.
@@ -39,7 +63,7 @@ pub trait Answers: Flow {
         expires_at: Timestamp,
     ) -> Self::ClaimView;
     /// The health of these counts.
-    fn health(tally: &Tally<Self::Facet>, due: u64, expired: u64) -> Self::Health;
+    fn health(view: &HealthView<'_, Self::Facet>) -> Self::Health;
     /// What a client needs to make the call.
     fn request(binding: &Arc<Self::Binding>, payload: &Self::Payload) -> Self::Request;
     /// Reads a client's answer.
@@ -47,4 +71,28 @@ pub trait Answers: Flow {
     /// # Errors
     /// `response_invalid`.
     fn report(binding: &Self::Binding, answer: &[u8]) -> Result<Self::Report, Blocked>;
+}
+
+/// The states a flow knows, by what it calls them, zeros too.
+fn counts<F: Answers>(tally: &Tally<F::Facet>) -> BTreeMap<&'static str, u64> {
+    let kinds = StateKind::ALL.into_iter().filter(|kind| match kind {
+        // Only flows that poll watch; what does not replay is counted beside the states.
+        StateKind::Watching => F::WATCHES,
+        StateKind::Quarantined => false,
+        StateKind::Pending
+        | StateKind::Leased
+        | StateKind::RetryWait
+        | StateKind::Completed
+        | StateKind::Failed => true,
+    });
+    kinds.map(|kind| (kind.name(F::COMPLETED), tally.count(kind))).collect()
+}
+
+/// A digest as health tells it apart.
+fn digest_key(digest: Sha256) -> Key {
+    Key::of(&digest.to_string())
+}
+
+fn health_status(blocked: bool) -> &'static str {
+    if blocked { "blocked" } else { "ok" }
 }

@@ -167,10 +167,9 @@ fn settle<F: Flow>(
             }
             Verdict::Watch(progress) => {
                 let next_at = now.after(policy.poll_interval());
-                if progress == record.progress {
-                    Event::Unchanged { at: now, next_at }
-                } else {
-                    Event::Watched { at: now, next_at, progress }
+                match F::repeats(&record.progress, &progress) {
+                    Some(note) => Event::Unchanged { at: now, next_at, note },
+                    None => Event::Watched { at: now, next_at, progress },
                 }
             }
             Verdict::Fail { code, progress } => {
@@ -188,6 +187,10 @@ fn settle<F: Flow>(
             }
         }
         Settlement::Fail { code } => {
+            if let Some(outcome) = F::ended_by(&code) {
+                let next_at = due(F::RULES.complete_due, policy, record, 0, now);
+                return Event::Completed { at: now, next_at, outcome };
+            }
             let (failures, _) = spent(record);
             Event::Failed { at: now, next_at: now, failures, code, progress: None }
         }

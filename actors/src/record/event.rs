@@ -78,6 +78,8 @@ pub enum Event<F: Flow> {
         at: Timestamp,
         /// When to ask again.
         next_at: Timestamp,
+        /// What it brought all the same.
+        note: F::Note,
     },
     /// The attempt failed and is going to be repeated.
     Retried {

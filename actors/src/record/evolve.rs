@@ -73,8 +73,10 @@ fn end_lease<F: Flow>(record: Record<F>, event: &Event<F>) -> Result<State<F>, I
             let record = Record { progress: progress.clone(), ..moved(*at, *next_at, 0)? };
             Ok(State::Ready { record, wait: Wait::Watching })
         }
-        Event::Unchanged { at, next_at } => {
-            Ok(State::Ready { record: moved(*at, *next_at, 0)?, wait: Wait::Watching })
+        Event::Unchanged { at, next_at, note } => {
+            let progress = F::repeated(&record.progress, note).ok_or(IllegalEvent)?;
+            let record = Record { progress, ..moved(*at, *next_at, 0)? };
+            Ok(State::Ready { record, wait: Wait::Watching })
         }
         Event::Retried { at, next_at, failures, code } => {
             let record = moved(*at, *next_at, *failures)?;

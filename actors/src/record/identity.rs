@@ -38,6 +38,32 @@ impl fmt::Display for Identity {
     }
 }
 
+/// A name by its hash: equal names have equal keys, different ones practically never.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key(u64);
+
+impl Key {
+    /// The key of a name.
+    #[must_use]
+    pub fn of(name: &str) -> Self {
+        let digest: [u8; 32] = Sha256::digest(name.as_bytes()).into();
+        let mut first = [0; 8];
+        first.copy_from_slice(&digest[..8]);
+        Self(u64::from_le_bytes(first))
+    }
+}
+
+/// How records of one flow wait for each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    /// Not at all.
+    None,
+    /// Until it is settled, those that wait for this key are not due.
+    Holds(Key),
+    /// It is not due while another record holds this key.
+    Waits(Key),
+}
+
 const STREAM_TAG: &[u8] = b"leasehold.stream.v1\0";
 
 /// The stream of a record: the flow's number, then the first 15 bytes of the SHA-256 of the flow and

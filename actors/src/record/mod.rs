@@ -25,13 +25,13 @@ pub use command::{Command, Proof, Settlement};
 pub use decide::{Refusal, decide};
 pub use event::Event;
 pub use evolve::{IllegalEvent, evolve};
-pub use identity::{Identity, stream_of};
+pub use identity::{Identity, Key, Link, stream_of};
 pub use lease::{Lease, LeaseToken};
 pub use policy::Policy;
 pub use rules::Rules;
 pub use state::{Record, State, StateKind, Wait};
 
-use crate::contract::text::ErrorCode;
+use crate::contract::text::{ErrorCode, Sha256};
 use crate::contract::time::Ceiling;
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt::Debug;
@@ -104,6 +104,9 @@ pub trait Flow: Sized + Clone + Debug + Send + Sync + 'static {
     /// What health tells apart beside the state.
     type Facet: Copy + Debug + Ord + Send + Sync + Unpin;
 
+    /// What a repeated answer still brings although it says the same as before.
+    type Note: Clone + Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync + Unpin;
+
     /// What a valid answer means.
     fn judge(
         binding: &Self::Binding,
@@ -122,6 +125,34 @@ pub trait Flow: Sized + Clone + Debug + Send + Sync + 'static {
     fn rank(binding: &Self::Binding) -> u8;
     /// What health tells apart.
     fn facet(state: &State<Self>) -> Self::Facet;
+    /// Whether an answer says the same as before: then what it brings all the same.
+    fn repeats(before: &Self::Progress, now: &Self::Progress) -> Option<Self::Note>;
+    /// What is known after a repeated answer; `None` when nothing can be repeated.
+    fn repeated(before: &Self::Progress, note: &Self::Note) -> Option<Self::Progress>;
+
+    /// A refusal that is an end and no failure (D6).
+    #[must_use]
+    fn ended_by(_code: &ErrorCode) -> Option<Self::Outcome> {
+        None
+    }
+
+    /// An identity beside the record's own that no other record may have (D17).
+    #[must_use]
+    fn unique_key(_binding: &Self::Binding) -> Option<Key> {
+        None
+    }
+
+    /// Whom the record waits for, or keeps waiting (D5).
+    #[must_use]
+    fn link(_binding: &Self::Binding) -> Link {
+        Link::None
+    }
+
+    /// The pinned digest the record was registered under; under another one it is held (D9).
+    #[must_use]
+    fn digest(_binding: &Self::Binding) -> Option<Sha256> {
+        None
+    }
 }
 
 /// What a valid answer means for the record.

@@ -29,6 +29,17 @@ pub enum Late {
     Lost,
 }
 
+/// In which order `run_once` looks at its arguments (contract 4.9).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arguments {
+    /// Lease, client, lease against client, then as `claim`: worker, time, lease.
+    LeaseFirst,
+    /// Time, then as `claim`: worker, time, lease; then lease against client.
+    TimeFirst,
+    /// As `claim`: worker, lease, lease against client, time.
+    WorkerFirst,
+}
+
 /// The constants of one flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
@@ -46,4 +57,10 @@ pub struct Rules {
     pub complete_due: Due,
     /// How late settlements are refused.
     pub late: Late,
+    /// The code, without prefix, of a call that failed without anybody vouching for how.
+    pub unmarked: &'static str,
+    /// The code, without prefix, of a lease that is no length of time at all.
+    pub not_a_lease: &'static str,
+    /// In which order arguments are looked at.
+    pub arguments: Arguments,
 }

@@ -101,6 +101,15 @@ impl StateKind {
         Self::Quarantined,
     ];
 
+    /// Whether more is to come.
+    #[must_use]
+    pub fn is_active(self) -> bool {
+        match self {
+            Self::Pending | Self::Leased | Self::Watching | Self::RetryWait => true,
+            Self::Completed | Self::Failed | Self::Quarantined => false,
+        }
+    }
+
     /// Its name; `completed` is what the flow calls a completed record.
     #[must_use]
     pub fn name(self, completed: &'static str) -> &'static str {

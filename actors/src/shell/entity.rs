@@ -8,9 +8,12 @@ use super::message::{Act, Ask, Claim, Failure, Finish, Finished, Grant, Mark, an
 use super::port::{Granted, Recorded};
 use super::scribe::{Scribe, ScribeError};
 use super::supervisor::Supervisor;
+use crate::agenda::Slot;
 use crate::codec;
+use crate::contract::text::Sha256;
 use crate::contract::time::Timestamp;
 use crate::flows::Answers;
+use crate::health::Class;
 use crate::record::{
     Command, Event, Flow, Identity, IllegalEvent, Lease, Policy, Refusal, State, decide, evolve,
 };
@@ -26,11 +29,18 @@ use tokio::sync::oneshot;
 /// Requests that may wait for one record.
 const MAILBOX: usize = 256;
 
+/// Registers with the next flow what a completed record leads to.
+pub(crate) type Successor<F> = Box<dyn Fn(&State<F>)>;
+
 /// What every entity of a flow shares.
-pub(crate) struct Surroundings {
+pub(crate) struct Surroundings<F: Answers> {
     pub(crate) scribe: Scribe,
     pub(crate) reader: Arc<dyn StoreReader>,
     pub(crate) policy: Policy,
+    /// The flow's pinned digest.
+    pub(crate) expected: Option<Sha256>,
+    /// Told of every record that completes.
+    pub(crate) successor: Option<Successor<F>>,
 }
 
 /// One record, active.
@@ -41,7 +51,7 @@ pub(crate) struct Entity<F: Answers> {
     state: State<F>,
     /// Kept while it is small and needed again.
     payload: Option<F::Payload>,
-    surroundings: Rc<Surroundings>,
+    surroundings: Rc<Surroundings<F>>,
     supervisor: Addr<Supervisor<F>>,
     /// Whether a request was begun and its end not told.
     in_hand: bool,
@@ -65,7 +75,7 @@ impl<F: Answers> Entity<F> {
     pub(crate) fn load(
         identity: Identity,
         stream: StreamId,
-        surroundings: Rc<Surroundings>,
+        surroundings: Rc<Surroundings<F>>,
         supervisor: Addr<Supervisor<F>>,
     ) -> Result<Self, Failure> {
         let records = match surroundings.reader.read_stream(stream) {
@@ -97,7 +107,7 @@ impl<F: Answers> Entity<F> {
 
     /// What the supervisor knows of the record.
     pub(crate) fn mark(&self) -> Mark<F> {
-        Mark::of(&self.state)
+        Mark::of(&self.state, self.surroundings.expected)
     }
 
     /// The actor, with room for its requests before the first one arrives.
@@ -142,6 +152,9 @@ impl<F: Answers> Entity<F> {
         self.state = next;
         if matches!(self.state, State::Completed { .. } | State::Failed { .. }) {
             self.payload = None;
+        }
+        if let (State::Completed { .. }, Some(tell)) = (&self.state, &self.surroundings.successor) {
+            tell(&self.state);
         }
         (before, self.mark())
     }
@@ -245,12 +258,12 @@ impl<F: Answers> Handler<Grant<F>> for Entity<F> {
         self.in_hand = true;
         if claim.reply.is_closed() {
             let now = self.mark();
-            return self.finish(Finished::NotClaimed { now, again: None });
+            return self.finish(Finished::NotClaimed { was: slot, now, again: None });
         }
         let payload = match self.payload() {
             Ok(Some(payload)) => payload,
             Ok(None) => return self.finish(Finished::Damaged { slot, again: claim }),
-            Err(failure) => return self.not_claimed(claim, failure),
+            Err(failure) => return self.not_claimed(slot, claim, failure),
         };
         let token_sha256 = claim.token.sha256();
         let command =
@@ -260,7 +273,7 @@ impl<F: Answers> Handler<Grant<F>> for Entity<F> {
             .and_then(|events| self.plan(&events));
         let (next, append) = match planned {
             Ok(planned) => planned,
-            Err(failure) => return self.not_claimed(claim, failure),
+            Err(failure) => return self.not_claimed(slot, claim, failure),
         };
         let durable = self.surroundings.scribe.append(append);
         context.wait(wrap_future(durable).map(move |result, entity: &mut Self, _| {
@@ -294,13 +307,13 @@ impl<F: Answers> Entity<F> {
         }
     }
 
-    fn not_claimed(&mut self, claim: Claim<F>, failure: Failure) {
+    fn not_claimed(&mut self, was: Slot<Class<F::Facet>>, claim: Claim<F>, failure: Failure) {
         let now = self.mark();
         if failure == Failure::Refused(Refusal::NotDue) && claim.misses < u8::MAX {
             let again = Some(Claim { misses: claim.misses + 1, ..claim });
-            return self.finish(Finished::NotClaimed { now, again });
+            return self.finish(Finished::NotClaimed { was, now, again });
         }
-        self.finish(Finished::NotClaimed { now, again: None });
+        self.finish(Finished::NotClaimed { was, now, again: None });
         answer(claim.reply, Err(failure));
     }
 

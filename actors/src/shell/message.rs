@@ -1,10 +1,10 @@
 //! What the actors say to each other.
 
 use crate::agenda::Slot;
-use crate::contract::text::WorkerToken;
+use crate::contract::text::{Sha256, WorkerToken};
 use crate::contract::time::{Duration, Timestamp};
 use crate::health::{Class, class};
-use crate::record::{Command, Flow, Identity, LeaseToken, Refusal, State};
+use crate::record::{Command, Flow, Identity, Key, LeaseToken, Refusal, State};
 use crate::shell::port::{Granted, Recorded};
 use actix::Message;
 use leasehold_journal::JournalError;
@@ -66,16 +66,20 @@ pub(crate) struct Grant<F: Flow> {
 }
 
 /// What the supervisor needs to know of a state.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Mark<F: Flow> {
     pub(crate) slot: Slot<Class<F::Facet>>,
     pub(crate) class: Option<Class<F::Facet>>,
+    /// The identity beside its own that no other record may have.
+    pub(crate) unique: Option<Key>,
 }
 
 impl<F: Flow> Mark<F> {
-    pub(crate) fn of(state: &State<F>) -> Self {
+    /// The mark of a state; `expected` is the flow's pinned digest.
+    pub(crate) fn of(state: &State<F>, expected: Option<Sha256>) -> Self {
         let class = class(state);
-        Self { slot: Slot::of(state, class), class }
+        let unique = state.record().and_then(|record| F::unique_key(&record.binding));
+        Self { slot: Slot::of(state, class, expected), class, unique }
     }
 }
 
@@ -86,7 +90,7 @@ pub(crate) enum Finished<F: Flow> {
     /// The record moved, durably.
     Moved { before: Mark<F>, after: Mark<F> },
     /// A record that was picked was not claimed; it goes back to where it belongs.
-    NotClaimed { now: Mark<F>, again: Option<Claim<F>> },
+    NotClaimed { was: Slot<Class<F::Facet>>, now: Mark<F>, again: Option<Claim<F>> },
     /// The record cannot be read; it is quarantined and the claim goes on to the next.
     Damaged { slot: Slot<Class<F::Facet>>, again: Claim<F> },
     /// What is on disk is not known to the entity; the journal has to be asked.

@@ -11,6 +11,7 @@
 //! | [`supervisor`] | one actor per flow: agenda, activation, passivation, expiry, restarts |
 //! | [`projector`] | one actor per flow: health |
 //! | [`port`] | `Send + Sync` handles for any host |
+//! | [`start`] | from a replayed journal to running flows, hand-overs |
 //! | [`runtime`] | the engine's thread, from open to close |
 
 pub mod entity;
@@ -20,8 +21,9 @@ pub mod projector;
 pub mod roster;
 pub mod runtime;
 pub mod scribe;
+pub mod start;
 pub mod supervisor;
 
 pub use message::Failure;
 pub use port::{Granted, Port, Recorded};
-pub use runtime::{OpenStore, Runtime, RuntimeOptions};
+pub use runtime::{FlowOptions, HandOvers, OpenStore, Ports, Runtime, RuntimeOptions};

@@ -3,7 +3,8 @@
 //! Owns the tally. Must not decide anything: what counts as blocked is the flow's.
 
 use super::message::{Answer, answer};
-use crate::flows::Answers;
+use crate::contract::text::Sha256;
+use crate::flows::{Answers, HealthView};
 use crate::health::{Class, Tally};
 use actix::{Actor, Addr, Context, Handler, Message};
 
@@ -39,6 +40,8 @@ pub(crate) struct Quarantine<T> {
 pub(crate) struct Report<F: Answers> {
     pub(crate) due: u64,
     pub(crate) expired: u64,
+    pub(crate) held: u64,
+    pub(crate) expected: Option<Sha256>,
     pub(crate) reply: Answer<F::Health>,
 }
 
@@ -76,6 +79,8 @@ impl<F: Answers> Handler<Report<F>> for Projector<F> {
     type Result = ();
 
     fn handle(&mut self, report: Report<F>, _: &mut Self::Context) {
-        answer(report.reply, Ok(F::health(&self.tally, report.due, report.expired)));
+        let Report { due, expired, held, expected, reply } = report;
+        let view = HealthView { tally: &self.tally, due, expired, held, expected };
+        answer(reply, Ok(F::health(&view)));
     }
 }

@@ -12,7 +12,7 @@ use actix::Addr;
 use std::collections::{HashMap, VecDeque};
 
 /// Records that stay active although nothing is asked of them.
-const IDLE_MAX: usize = 2048;
+const IDLE_MAX: usize = 1024;
 /// How often a record is activated again after its actor died, before it is left alone.
 const RESTARTS_MAX: u8 = 3;
 
@@ -28,12 +28,20 @@ pub(crate) struct Roster<F: Answers> {
     active: HashMap<Identity, Active<F>>,
     order: VecDeque<(u64, Identity)>,
     clock: u64,
+    /// Requests on their way to all records.
+    busy: u64,
     restarts: HashMap<Identity, u8>,
 }
 
 impl<F: Answers> Roster<F> {
     pub(crate) fn new() -> Self {
-        Self { active: HashMap::new(), order: VecDeque::new(), clock: 0, restarts: HashMap::new() }
+        Self {
+            active: HashMap::new(),
+            order: VecDeque::new(),
+            clock: 0,
+            busy: 0,
+            restarts: HashMap::new(),
+        }
     }
 
     /// The address of an active record.
@@ -56,6 +64,7 @@ impl<F: Answers> Roster<F> {
     /// Notes that a request is on its way to the record.
     pub(crate) fn begin(&mut self, identity: &Identity) {
         self.clock += 1;
+        self.busy += 1;
         if let Some(active) = self.active.get_mut(identity) {
             active.busy += 1;
             active.used = self.clock;
@@ -64,6 +73,7 @@ impl<F: Answers> Roster<F> {
 
     /// Notes that a request came back, and lets records go that were idle longest.
     pub(crate) fn end(&mut self, identity: &Identity) {
+        self.busy = self.busy.saturating_sub(1);
         if let Some(active) = self.active.get_mut(identity) {
             active.busy = active.busy.saturating_sub(1);
             if active.busy == 0 {
@@ -83,6 +93,11 @@ impl<F: Answers> Roster<F> {
     /// Lets a record go at once; answers what was last known of it.
     pub(crate) fn drop(&mut self, identity: &Identity) -> Option<Mark<F>> {
         self.active.remove(identity).map(|active| active.mark)
+    }
+
+    /// Whether any request is on its way.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy > 0
     }
 
     /// Counts a death; whether the record may be activated again.

@@ -3,26 +3,24 @@
 //! Owns the named thread with its actix system and the writer's thread. Must not know sled, clocks or
 //! configuration files.
 
-use super::entity::Surroundings;
-use super::message::{AbandonAll, Failure};
 use super::port::Port;
-use super::projector::Projector;
 use super::scribe::Scribe;
-use super::supervisor::Supervisor;
-use crate::agenda::{Agenda, Slot};
-use crate::codec::DecodeError;
-use crate::contract::time::Timestamp;
-use crate::flows::Answers;
+use super::start::{Shared, start_flow, succession, take};
+use crate::contract::text::Sha256;
+use crate::contract::time::{Ceiling, Timestamp};
+use crate::flows::all::AllFlows;
+use crate::flows::delivery::Delivery;
 use crate::flows::dispatch::Dispatch;
-use crate::health::{Tally, class};
-use crate::record::identity::flow_of;
-use crate::record::{FlowTag, Policy};
-use crate::replay::{Replay, ReplayError, Replayed};
+use crate::flows::handover::Terms;
+use crate::flows::lifecycle::Lifecycle;
+use crate::flows::notification::Notify;
+use crate::flows::processing::Processing;
+use crate::record::Policy;
 use leasehold_journal::{JournalError, Record, Store, StoreReader, StreamId};
-use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{Semaphore, oneshot};
 
 /// Requests under way at once; more wait at the door.
 const ADMISSION: u32 = 8192;
@@ -37,26 +35,72 @@ pub type Visit<'a> =
 /// Opens a journal, handing every record to the visitor. Runs on the engine's thread.
 pub type OpenStore = Box<dyn FnOnce(&mut Visit<'_>) -> Result<Opened, JournalError> + Send>;
 
+/// How one flow runs.
+#[derive(Debug, Clone, Copy)]
+pub struct FlowOptions {
+    /// Its delays.
+    pub policy: Policy,
+    /// Its pinned digest, where it has one.
+    pub expected: Option<Sha256>,
+}
+
+/// Which flow takes over from which, and the ceiling of its records; `None` is switched off.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct HandOvers {
+    /// A succeeded dispatch is watched.
+    pub lifecycle: Option<Ceiling>,
+    /// A terminal change is notified.
+    pub notification: Option<Ceiling>,
+    /// An acknowledged notification is watched.
+    pub processing: Option<Ceiling>,
+}
+
 /// How an engine runs.
 #[derive(Debug, Clone, Copy)]
 pub struct RuntimeOptions {
-    /// Delays of flow `dispatch`.
-    pub dispatch: Policy,
+    /// Flow `dispatch`.
+    pub dispatch: FlowOptions,
+    /// Flow `lifecycle`.
+    pub lifecycle: FlowOptions,
+    /// Flow `notification`.
+    pub notification: FlowOptions,
+    /// Flow `processing`.
+    pub processing: FlowOptions,
+    /// Flow `delivery`.
+    pub delivery: FlowOptions,
+    /// Which flow takes over from which.
+    pub hand_overs: HandOvers,
     /// When leases of an earlier life are ended; `None` leaves them to run out.
     pub abandon_at: Option<Timestamp>,
 }
 
+/// One handle per flow.
+#[derive(Debug, Clone)]
+pub struct Ports {
+    /// Flow `dispatch`.
+    pub dispatch: Port<Dispatch>,
+    /// Flow `lifecycle`.
+    pub lifecycle: Port<Lifecycle>,
+    /// Flow `notification`.
+    pub notification: Port<Notify>,
+    /// Flow `processing`.
+    pub processing: Port<Processing>,
+    /// Flow `delivery`.
+    pub delivery: Port<Delivery>,
+}
+
 /// A running engine.
 pub struct Runtime {
-    dispatch: Port<Dispatch>,
+    ports: Ports,
     reader: Arc<dyn StoreReader>,
     admission: Arc<Semaphore>,
+    handing_over: Arc<AtomicU64>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 struct Started {
-    dispatch: Port<Dispatch>,
+    ports: Ports,
     reader: Arc<dyn StoreReader>,
 }
 
@@ -67,15 +111,17 @@ impl Runtime {
     /// Whatever opening the journal answers.
     pub async fn start(options: RuntimeOptions, open: OpenStore) -> Result<Self, JournalError> {
         let admission = Arc::new(Semaphore::new(ADMISSION as usize));
+        let handing_over = Arc::new(AtomicU64::new(0));
         let (started, ready) = oneshot::channel();
         let (stop, stopped) = oneshot::channel();
-        let door = Arc::clone(&admission);
+        let (door, counter) = (Arc::clone(&admission), Arc::clone(&handing_over));
         let thread = std::thread::Builder::new()
             .name("leasehold-engine".to_owned())
-            .spawn(move || live(options, open, door, started, stopped))?;
+            .spawn(move || live(options, open, (door, counter), started, stopped))?;
         match ready.await {
-            Ok(Ok(Started { dispatch, reader })) => {
-                Ok(Self { dispatch, reader, admission, stop: Some(stop), thread: Some(thread) })
+            Ok(Ok(Started { ports, reader })) => {
+                let (stop, thread) = (Some(stop), Some(thread));
+                Ok(Self { ports, reader, admission, handing_over, stop, thread })
             }
             Ok(Err(error)) => {
                 join(thread);
@@ -88,16 +134,22 @@ impl Runtime {
         }
     }
 
-    /// Flow `dispatch`.
+    /// The flows.
     #[must_use]
-    pub fn dispatch(&self) -> &Port<Dispatch> {
-        &self.dispatch
+    pub fn ports(&self) -> &Ports {
+        &self.ports
     }
 
     /// Reads the journal directly.
     #[must_use]
     pub fn reader(&self) -> &Arc<dyn StoreReader> {
         &self.reader
+    }
+
+    /// How many settled records are just being registered with the next flow.
+    #[must_use]
+    pub fn handing_over(&self) -> u64 {
+        self.handing_over.load(Ordering::SeqCst)
     }
 
     /// Waits for the requests under way, then stops. Requests that come later are answered
@@ -139,44 +191,29 @@ fn join(thread: JoinHandle<()>) {
 fn live(
     options: RuntimeOptions,
     open: OpenStore,
-    admission: Arc<Semaphore>,
+    (admission, handing_over): (Arc<Semaphore>, Arc<AtomicU64>),
     started: oneshot::Sender<Result<Started, JournalError>>,
     stopped: oneshot::Receiver<()>,
 ) {
-    let mut dispatch = Replay::<Dispatch>::default();
-    let opened = open(&mut |sequence, stream, record| {
-        let replayed = match flow_of(stream) {
-            Some(FlowTag::Dispatch) => take(&mut dispatch, stream, record)?,
-            // The other flows are not written yet, so nothing of theirs can be understood.
-            Some(
-                FlowTag::Lifecycle
-                | FlowTag::Notification
-                | FlowTag::Processing
-                | FlowTag::Delivery,
-            )
-            | None => return Err(JournalError::Corrupt { sequence }),
-        };
-        if let Err(error) = replayed {
-            tracing::error!(code = %error, sequence, "a record does not replay");
-        }
-        Ok(())
-    });
+    let mut replays = AllFlows::default();
+    let opened = open(&mut |sequence, stream, record| take(&mut replays, sequence, stream, record));
     let result = opened.and_then(|(store, reader)| Ok((Scribe::start(store)?, reader)));
     let ((scribe, writer), reader) = match result {
         Ok(opened) => opened,
         Err(error) => return tell(started, Err(error)),
     };
     actix::System::new().block_on(async move {
-        let surroundings =
-            Rc::new(Surroundings { scribe, reader: Arc::clone(&reader), policy: options.dispatch });
-        let port = start_flow(dispatch, surroundings, admission, options.abandon_at).await;
-        let fine = port.is_ok();
-        tell(started, port.map(|dispatch| Started { dispatch, reader }));
-        if !fine {
-            return;
+        let abandon_at = options.abandon_at;
+        let shared =
+            Shared { scribe, reader: Arc::clone(&reader), admission, handing_over, abandon_at };
+        let ports = start_flows(options, replays, &shared).await;
+        drop(shared);
+        let fine = ports.is_ok();
+        tell(started, ports.map(|ports| Started { ports, reader }));
+        if fine {
+            // Ends when the sender is dropped; there is nothing to receive.
+            drop(stopped.await);
         }
-        // Ends when the sender is dropped; there is nothing to receive.
-        drop(stopped.await);
     });
     // The actors are gone with the system, and the last scribe with them.
     join(writer);
@@ -191,60 +228,30 @@ fn tell(
     }
 }
 
-/// Applies a record. Damage of its own quarantines its stream; what is not about this record (a disk
-/// that does not answer, a newer version) refuses the journal.
-fn take<F: Answers>(
-    replay: &mut Replay<F>,
-    stream: StreamId,
-    record: Result<Record, JournalError>,
-) -> Result<Result<(), ReplayError>, JournalError> {
-    let body = match record {
-        Ok(record) => Some(record.body),
-        Err(JournalError::Corrupt { .. }) => None,
-        Err(error) => return Err(error),
-    };
-    match replay.apply(stream, body.as_deref()) {
-        Ok(_) => Ok(Ok(())),
-        Err(ReplayError::Decode(DecodeError::Newer(version))) => {
-            Err(JournalError::Newer { version: version.into() })
-        }
-        Err(error) => Ok(Err(error)),
-    }
-}
-
-async fn start_flow<F: Answers>(
-    replay: Replay<F>,
-    surroundings: Rc<Surroundings>,
-    admission: Arc<Semaphore>,
-    abandon_at: Option<Timestamp>,
-) -> Result<Port<F>, JournalError> {
-    let mut agenda = Agenda::default();
-    let mut tally = Tally::default();
-    for (_, record) in replay.iter() {
-        match record {
-            Replayed::Sound(state) => {
-                let class = class(state);
-                tally.shift(None, class);
-                if let Some(record) = state.record() {
-                    let identity = F::identity(&record.binding);
-                    agenda.place(&identity, Slot::Idle, Slot::of(state, class));
-                }
-            }
-            Replayed::Quarantined => tally.quarantine(None),
-        }
-    }
-    drop(replay);
-    let (moves, moved) = watch::channel(0);
-    let projector = Projector::begin(tally);
-    let supervisor = Supervisor::begin(agenda, projector, surroundings, moves);
-    if let Some(now) = abandon_at {
-        let (reply, done) = oneshot::channel();
-        let asked = supervisor.try_send(AbandonAll { now, reply });
-        match (asked, done.await) {
-            (Ok(()), Ok(Ok(()))) => {}
-            (Ok(()), Ok(Err(Failure::Journal(error)))) => return Err(error),
-            (Err(_), _) | (Ok(()), Ok(Err(_)) | Err(_)) => return Err(JournalError::Storage),
-        }
-    }
-    Ok(Port::new(supervisor, admission, moved))
+/// Starts the flows from the last to the first, so that each knows its successor.
+async fn start_flows(
+    options: RuntimeOptions,
+    replays: AllFlows,
+    shared: &Shared,
+) -> Result<Ports, JournalError> {
+    let on = options.hand_overs;
+    let terms = |ceiling: Option<Ceiling>, digest| ceiling.map(|ceiling| Terms { ceiling, digest });
+    let processing = start_flow(replays.processing, options.processing, None, shared).await?;
+    let next = terms(on.processing, options.processing.expected)
+        .map(|terms| succession::<Notify, _>(&processing, terms, shared));
+    let notification = start_flow(replays.notification, options.notification, next, shared).await?;
+    let next = terms(on.notification, None)
+        .map(|terms| succession::<Lifecycle, _>(&notification, terms, shared));
+    let lifecycle = start_flow(replays.lifecycle, options.lifecycle, next, shared).await?;
+    let next =
+        terms(on.lifecycle, None).map(|terms| succession::<Dispatch, _>(&lifecycle, terms, shared));
+    let dispatch = start_flow(replays.dispatch, options.dispatch, next, shared).await?;
+    let delivery = start_flow(replays.delivery, options.delivery, None, shared).await?;
+    Ok(Ports {
+        dispatch: dispatch.port,
+        lifecycle: lifecycle.port,
+        notification: notification.port,
+        processing: processing.port,
+        delivery: delivery.port,
+    })
 }

@@ -9,20 +9,22 @@ use super::message::{
 };
 use super::projector::{Projector, Quarantine, Report, Shift};
 use super::roster::Roster;
-use crate::agenda::{Agenda, Slot};
-use crate::contract::time::Timestamp;
+use crate::agenda::{Agenda, Slot, Waiting};
+use crate::contract::time::{Duration, Timestamp};
 use crate::flows::Answers;
 use crate::health::Class;
-use crate::record::{Command, Identity, Refusal, stream_of};
+use crate::record::{Command, Identity, Key, Refusal, stream_of};
 use actix::dev::ToEnvelope;
 use actix::fut::wrap_future;
 use actix::{Actor, ActorFutureExt as _, Addr, AsyncContext as _, Context, Handler};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use tokio::sync::{oneshot, watch};
 
 /// Mailbox for more than can be under way: admission lets in far less.
 const MAILBOX: usize = 1 << 16;
+/// When to ask again while a record is being given out, in seconds.
+const SOON_SECONDS: f64 = 0.05;
 /// Leases ended side by side.
 const WAVE: usize = 1024;
 
@@ -36,7 +38,10 @@ pub(crate) struct Supervisor<F: Answers> {
     roster: Roster<F>,
     damaged: HashSet<Identity>,
     projector: Addr<Projector<F>>,
-    surroundings: Rc<Surroundings>,
+    surroundings: Rc<Surroundings<F>>,
+    /// Who has which identity beside its own (D17), and who is about to.
+    keys: HashMap<Key, Identity>,
+    reserved: HashMap<Identity, Key>,
     /// Claims that wait for expired leases to be ended; `None` while none are being ended.
     held: Option<Vec<Claim<F>>>,
     /// Counts up whenever a record moved, for those who wait for work.
@@ -46,14 +51,16 @@ pub(crate) struct Supervisor<F: Answers> {
 impl<F: Answers> Supervisor<F> {
     pub(crate) fn begin(
         agenda: Agenda<Class<F::Facet>>,
+        keys: HashMap<Key, Identity>,
         projector: Addr<Projector<F>>,
-        surroundings: Rc<Surroundings>,
+        surroundings: Rc<Surroundings<F>>,
         moves: watch::Sender<u64>,
     ) -> Addr<Self> {
         Self::create(|context| {
             context.set_mailbox_capacity(MAILBOX);
-            let (roster, damaged, held) = (Roster::new(), HashSet::new(), None);
-            Self { agenda, roster, damaged, projector, surroundings, held, moves }
+            let (roster, damaged) = (Roster::new(), HashSet::new());
+            let (reserved, held) = (HashMap::new(), None);
+            Self { agenda, roster, damaged, projector, surroundings, keys, reserved, held, moves }
         })
     }
 
@@ -81,8 +88,35 @@ impl<F: Answers> Supervisor<F> {
         Ok(address)
     }
 
+    /// Keeps the record's other identity for it; false when it is another record's.
+    fn reserve(&mut self, act: &Act<F>) -> bool {
+        let Ask::Do(Command::Register { binding, .. }) = &act.ask else { return true };
+        let Some(key) = F::unique_key(binding) else { return true };
+        match self.keys.get(&key) {
+            Some(owner) => *owner == act.identity,
+            None => {
+                self.keys.insert(key, act.identity.clone());
+                self.reserved.insert(act.identity.clone(), key);
+                true
+            }
+        }
+    }
+
+    /// Lets a reservation go that came to nothing.
+    fn release(&mut self, identity: &Identity, now: Option<Key>) {
+        if let Some(key) = self.reserved.remove(identity)
+            && Some(key) != now
+        {
+            self.keys.remove(&key);
+        }
+    }
+
     fn forward(&mut self, act: Act<F>, me: Addr<Self>) {
         let identity = act.identity.clone();
+        if !self.reserve(&act) {
+            answer(act.reply, Err(Failure::Refused(Refusal::IdempotencyCollision)));
+            return;
+        }
         match self.activate(&identity, me) {
             Ok(address) => {
                 self.roster.begin(&identity);
@@ -123,7 +157,7 @@ impl<F: Answers> Supervisor<F> {
                 }
                 Err(failure) => failure,
             };
-            self.agenda.place(&identity, Slot::Idle, slot);
+            self.agenda.put_back(&identity, slot);
             answer(claim.reply, Err(failure));
             return;
         }
@@ -141,7 +175,7 @@ impl<F: Answers> Supervisor<F> {
         if self.damaged.insert(identity.clone()) {
             let before = match slot {
                 Slot::Idle => None,
-                Slot::Waiting { class, .. } | Slot::Leased { class, .. } => Some(class),
+                Slot::Waiting(Waiting { class, .. }) | Slot::Leased { class, .. } => Some(class),
             };
             self.tell(Quarantine { before });
         }
@@ -159,7 +193,7 @@ impl<F: Answers> Supervisor<F> {
             }
             Err(Failure::Refused(_)) => return self.quarantine(identity, known.slot),
             Err(_) => {
-                self.agenda.place(identity, Slot::Idle, known.slot);
+                self.agenda.put_back(identity, known.slot);
                 known.slot
             }
         };
@@ -274,14 +308,15 @@ impl<F: Answers> Handler<Finish<F>> for Supervisor<F> {
         let Finish { identity, finished } = finish;
         self.roster.end(&identity);
         match finished {
-            Finished::Unchanged => return,
+            Finished::Unchanged => return self.release(&identity, None),
             Finished::Moved { before, after } => {
+                self.release(&identity, after.unique);
                 self.agenda.place(&identity, before.slot, after.slot);
                 self.tell(Shift { before: before.class, after: after.class });
                 self.roster.moved(&identity, after);
             }
-            Finished::NotClaimed { now, again } => {
-                self.agenda.place(&identity, Slot::Idle, now.slot);
+            Finished::NotClaimed { was, now, again } => {
+                self.agenda.place(&identity, was, now.slot);
                 if let Some(claim) = again {
                     self.pick(claim, &context.address());
                 }
@@ -306,7 +341,8 @@ impl<F: Answers> Handler<Health<F::Health>> for Supervisor<F> {
     fn handle(&mut self, health: Health<F::Health>, _: &mut Self::Context) {
         let Health { now, reply } = health;
         let (due, expired) = (self.agenda.due_count(now), self.agenda.expired_count(now));
-        self.tell(Report::<F> { due, expired, reply });
+        let (held, expected) = (self.agenda.held_count(), self.surroundings.expected);
+        self.tell(Report::<F> { due, expired, held, expected, reply });
     }
 }
 
@@ -314,7 +350,13 @@ impl<F: Answers> Handler<NextAt> for Supervisor<F> {
     type Result = ();
 
     fn handle(&mut self, next: NextAt, _: &mut Self::Context) {
-        answer(next.reply, Ok(self.agenda.next_at(next.now)));
+        // A record that is just being given out is in no slot; it may come back in a moment.
+        let soon = Duration::new(SOON_SECONDS).map(|soon| next.now.after(soon));
+        let next_at = match self.agenda.next_at(next.now) {
+            None if self.roster.is_busy() => soon,
+            next_at => next_at,
+        };
+        answer(next.reply, Ok(next_at));
     }
 }
 

@@ -8,6 +8,11 @@
 //! raw control characters in strings, integers over [`INTEGER_DIGITS_MAX`] digits, nesting over
 //! [`DEPTH_MAX`], anything after the value.
 
+mod parser;
+
+use parser::Parser;
+use serde::{Serialize, Serializer};
+use std::cmp::Ordering;
 use std::fmt;
 
 /// Digits an integer may have, its sign not counted (contract 1.2).
@@ -67,6 +72,64 @@ impl fmt::Debug for Value {
     }
 }
 
+impl Integer {
+    /// Whether it is below 0.
+    #[must_use]
+    pub fn is_negative(&self) -> bool {
+        match self {
+            Self::Small(value) => *value < 0,
+            Self::Large(digits) => digits.starts_with('-'),
+        }
+    }
+}
+
+impl PartialOrd for Integer {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Integer {
+    /// By value. A large one is beyond every small one on its side of 0.
+    fn cmp(&self, other: &Self) -> Ordering {
+        let side =
+            |large: &Self| if large.is_negative() { Ordering::Less } else { Ordering::Greater };
+        match (self, other) {
+            (Self::Small(left), Self::Small(right)) => left.cmp(right),
+            (Self::Large(_), Self::Small(_)) => side(self),
+            (Self::Small(_), Self::Large(_)) => side(other).reverse(),
+            (Self::Large(left), Self::Large(right)) => {
+                match (self.is_negative(), other.is_negative()) {
+                    (true, false) => Ordering::Less,
+                    (false, true) => Ordering::Greater,
+                    (false, false) => (left.len(), left).cmp(&(right.len(), right)),
+                    (true, true) => (right.len(), right).cmp(&(left.len(), left)),
+                }
+            }
+        }
+    }
+}
+
+impl Serialize for Value {
+    /// Integers stay integers where a 64-bit one holds them; longer ones are written as their digits
+    /// in a string, since no serialisation keeps them otherwise.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Null => serializer.serialize_none(),
+            Self::Bool(value) => serializer.serialize_bool(*value),
+            Self::Integer(Integer::Small(value)) => serializer.serialize_i64(*value),
+            Self::Integer(Integer::Large(digits)) => match digits.parse::<u64>() {
+                Ok(value) => serializer.serialize_u64(value),
+                Err(_) => serializer.serialize_str(digits),
+            },
+            Self::Float(value) => serializer.serialize_f64(*value),
+            Self::String(text) => serializer.serialize_str(text),
+            Self::Array(items) => serializer.collect_seq(items),
+            Self::Object(object) => serializer.collect_map(object.members()),
+        }
+    }
+}
+
 impl Value {
     /// Reads one value that takes up all of `bytes`.
     ///
@@ -114,6 +177,32 @@ impl Value {
         }
     }
 
+    /// The number, if it is one, finite and not negative: a time. Integers past 64 bits too.
+    #[must_use]
+    pub fn as_time(&self) -> Option<f64> {
+        let seconds = match self {
+            Self::Integer(Integer::Small(value)) => *value as f64,
+            Self::Integer(Integer::Large(digits)) => digits.parse().ok()?,
+            Self::Float(value) => *value,
+            Self::Null | Self::Bool(_) | Self::String(_) | Self::Array(_) | Self::Object(_) => {
+                return None;
+            }
+        };
+        (seconds.is_finite() && seconds >= 0.0).then_some(seconds)
+    }
+
+    /// The integer, if it is one: for numbers without an upper bound.
+    #[must_use]
+    pub fn as_integer(&self) -> Option<&Integer> {
+        if let Self::Integer(integer) = self { Some(integer) } else { None }
+    }
+
+    /// The boolean, if it is one.
+    #[must_use]
+    pub fn as_bool(&self) -> Option<bool> {
+        if let Self::Bool(value) = self { Some(*value) } else { None }
+    }
+
     /// Whether it is `null`.
     #[must_use]
     pub fn is_null(&self) -> bool {
@@ -147,6 +236,23 @@ impl Object {
         self.get(key)?.as_str()
     }
 
+    /// The same object with this member replaced or added.
+    #[must_use]
+    pub fn with(&self, key: &str, value: Value) -> Self {
+        let mut members = self.0.clone();
+        match members.binary_search_by(|(other, _)| other.as_str().cmp(key)) {
+            Ok(place) => members[place].1 = value,
+            Err(place) => members.insert(place, (key.to_owned(), value)),
+        }
+        Self(members)
+    }
+
+    /// The same object without this member.
+    #[must_use]
+    pub fn without(&self, key: &str) -> Self {
+        Self(self.0.iter().filter(|(other, _)| other != key).cloned().collect())
+    }
+
     /// Whether the keys are exactly these, in any order.
     #[must_use]
     pub fn has_exactly(&self, keys: &[&str]) -> bool {
@@ -157,216 +263,6 @@ impl Object {
     pub fn members(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.0.iter().map(|(key, value)| (key.as_str(), value))
     }
-}
-
-struct Parser<'a> {
-    text: &'a str,
-    at: usize,
-}
-
-impl Parser<'_> {
-    fn peek(&self) -> Option<u8> {
-        self.text.as_bytes().get(self.at).copied()
-    }
-
-    fn eat(&mut self, byte: u8) -> bool {
-        let found = self.peek() == Some(byte);
-        self.at += usize::from(found);
-        found
-    }
-
-    fn white_space(&mut self) {
-        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
-            self.at += 1;
-        }
-    }
-
-    fn value(&mut self, depth: usize) -> Result<Value, JsonInvalid> {
-        match self.peek().ok_or(JsonInvalid)? {
-            b'{' => self.object(depth),
-            b'[' => self.array(depth),
-            b'"' => Ok(Value::String(self.string()?)),
-            b'-' | b'0'..=b'9' => self.number(),
-            b't' => self.literal("true", Value::Bool(true)),
-            b'f' => self.literal("false", Value::Bool(false)),
-            b'n' => self.literal("null", Value::Null),
-            _ => Err(JsonInvalid),
-        }
-    }
-
-    fn literal(&mut self, word: &str, value: Value) -> Result<Value, JsonInvalid> {
-        if !self.text[self.at..].starts_with(word) {
-            return Err(JsonInvalid);
-        }
-        self.at += word.len();
-        Ok(value)
-    }
-
-    fn object(&mut self, depth: usize) -> Result<Value, JsonInvalid> {
-        if depth == DEPTH_MAX {
-            return Err(JsonInvalid);
-        }
-        self.at += 1;
-        let mut members = Vec::new();
-        self.white_space();
-        if self.eat(b'}') {
-            return Ok(Value::Object(Object::default()));
-        }
-        loop {
-            self.white_space();
-            let key = self.string()?;
-            self.white_space();
-            if !self.eat(b':') {
-                return Err(JsonInvalid);
-            }
-            self.white_space();
-            members.push((key, self.value(depth + 1)?));
-            self.white_space();
-            if self.eat(b'}') {
-                return Object::new(members).map(Value::Object);
-            }
-            if !self.eat(b',') {
-                return Err(JsonInvalid);
-            }
-        }
-    }
-
-    fn array(&mut self, depth: usize) -> Result<Value, JsonInvalid> {
-        if depth == DEPTH_MAX {
-            return Err(JsonInvalid);
-        }
-        self.at += 1;
-        let mut items = Vec::new();
-        self.white_space();
-        if self.eat(b']') {
-            return Ok(Value::Array(items));
-        }
-        loop {
-            self.white_space();
-            items.push(self.value(depth + 1)?);
-            self.white_space();
-            if self.eat(b']') {
-                return Ok(Value::Array(items));
-            }
-            if !self.eat(b',') {
-                return Err(JsonInvalid);
-            }
-        }
-    }
-
-    fn string(&mut self) -> Result<String, JsonInvalid> {
-        if !self.eat(b'"') {
-            return Err(JsonInvalid);
-        }
-        let mut out = String::new();
-        loop {
-            let plain = self.at;
-            while !matches!(self.peek(), None | Some(b'"' | b'\\' | 0..=0x1f)) {
-                self.at += 1;
-            }
-            out.push_str(&self.text[plain..self.at]);
-            match self.peek() {
-                Some(b'"') => {
-                    self.at += 1;
-                    return Ok(out);
-                }
-                Some(b'\\') => {
-                    self.at += 1;
-                    out.push(self.escape()?);
-                }
-                Some(_) | None => return Err(JsonInvalid),
-            }
-        }
-    }
-
-    fn escape(&mut self) -> Result<char, JsonInvalid> {
-        let byte = self.peek().ok_or(JsonInvalid)?;
-        self.at += 1;
-        Ok(match byte {
-            b'"' => '"',
-            b'\\' => '\\',
-            b'/' => '/',
-            b'b' => '\u{8}',
-            b'f' => '\u{c}',
-            b'n' => '\n',
-            b'r' => '\r',
-            b't' => '\t',
-            b'u' => return self.code_point(),
-            _ => return Err(JsonInvalid),
-        })
-    }
-
-    /// After `\u`: one code point, from one escape or from a proper pair of them.
-    fn code_point(&mut self) -> Result<char, JsonInvalid> {
-        let first = self.hex4()?;
-        if !(0xd800..0xdc00).contains(&first) {
-            return char::from_u32(first).ok_or(JsonInvalid);
-        }
-        if !(self.eat(b'\\') && self.eat(b'u')) {
-            return Err(JsonInvalid);
-        }
-        let second = self.hex4()?;
-        if !(0xdc00..0xe000).contains(&second) {
-            return Err(JsonInvalid);
-        }
-        char::from_u32(0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00)).ok_or(JsonInvalid)
-    }
-
-    fn hex4(&mut self) -> Result<u32, JsonInvalid> {
-        let digits = self.text.as_bytes().get(self.at..self.at + 4).ok_or(JsonInvalid)?;
-        let mut value = 0;
-        for digit in digits {
-            value = value << 4 | char::from(*digit).to_digit(16).ok_or(JsonInvalid)?;
-        }
-        self.at += 4;
-        Ok(value)
-    }
-
-    fn number(&mut self) -> Result<Value, JsonInvalid> {
-        let start = self.at;
-        self.eat(b'-');
-        let whole = self.at;
-        if self.digits() == 0 || (self.at - whole > 1 && self.text.as_bytes()[whole] == b'0') {
-            return Err(JsonInvalid);
-        }
-        let integer_end = self.at;
-        if self.eat(b'.') && self.digits() == 0 {
-            return Err(JsonInvalid);
-        }
-        if self.eat(b'e') || self.eat(b'E') {
-            if !self.eat(b'-') {
-                self.eat(b'+');
-            }
-            if self.digits() == 0 {
-                return Err(JsonInvalid);
-            }
-        }
-        let text = &self.text[start..self.at];
-        if self.at == integer_end {
-            return integer(text, self.at - whole);
-        }
-        let value: f64 = text.parse().map_err(|_| JsonInvalid)?;
-        if value.is_finite() { Ok(Value::Float(value)) } else { Err(JsonInvalid) }
-    }
-
-    fn digits(&mut self) -> usize {
-        let start = self.at;
-        while matches!(self.peek(), Some(b'0'..=b'9')) {
-            self.at += 1;
-        }
-        self.at - start
-    }
-}
-
-fn integer(text: &str, digits: usize) -> Result<Value, JsonInvalid> {
-    if digits > INTEGER_DIGITS_MAX {
-        return Err(JsonInvalid);
-    }
-    // `-0` reads as the integer 0, which parsing gives by itself.
-    Ok(Value::Integer(match text.parse() {
-        Ok(value) => Integer::Small(value),
-        Err(_) => Integer::Large(text.into()),
-    }))
 }
 
 #[cfg(test)]
@@ -447,6 +343,25 @@ mod tests {
     fn a_proper_pair_of_escapes_is_one_code_point() {
         assert_eq!(Value::parse(b"\"\\ud83d\\ude00\""), Ok(Value::String("\u{1f600}".to_owned())));
         assert_eq!(Value::parse(b"\"\\u0000\\uFFFF\""), Ok(Value::String("\0\u{ffff}".to_owned())));
+    }
+
+    #[test]
+    fn integers_of_any_length_are_ordered_by_value() {
+        let order = [
+            "-100000000000000000000",
+            "-99999999999999999999",
+            "-5",
+            "0",
+            "7",
+            "99999999999999999999",
+            "100000000000000000000",
+        ];
+        let values: Vec<Value> =
+            order.iter().map(|text| Value::parse(text.as_bytes()).expect("an integer")).collect();
+        for pair in values.windows(2) {
+            assert!(pair[0].as_integer() < pair[1].as_integer(), "{pair:?}");
+            assert!(pair[1].as_integer() > pair[0].as_integer(), "{pair:?}");
+        }
     }
 
     #[test]

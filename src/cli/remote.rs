@@ -1,0 +1,185 @@
+//! The other sides of a run: as configured, or a sandbox.
+//!
+//! Owns which flows are switched on by which endpoints.
+
+use super::failure::Failed;
+use crate::config::{Config, FlowConfig};
+use crate::engine::{Engine, EngineBuilder, FlowDelays, HandOver, SourceRuntime};
+use crate::http::{
+    CmsClient, CmsOptions, HmacSha256Signer, NoAuthHeaders, ReceiverClient, ReceiverOptions,
+    SourceClient, SourceOptions, StaticAuthHeader,
+};
+use crate::sandbox::{DEMO_KEY, DEMO_KEY_ID, Sandbox, SandboxOptions};
+use leasehold_actors::contract::capabilities;
+use leasehold_actors::contract::text::{Sha256, Token};
+use std::path::{Path, PathBuf};
+
+/// Where the sandbox's receiver takes notifications.
+const NOTIFICATION_PATH: &str = "/v1/localization/terminal-notifications";
+/// How often a run against its own sandbox polls: everything is on this machine.
+const SANDBOX_POLL_SECONDS: f64 = 0.05;
+
+/// How each flow works.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    pub(super) dispatch: FlowConfig,
+    pub(super) lifecycle: FlowConfig,
+    pub(super) notification: FlowConfig,
+    pub(super) processing: FlowConfig,
+    pub(super) delivery: FlowConfig,
+    pub(super) source_max_attempts: i64,
+}
+
+/// Clients of the endpoints that there are.
+pub(super) struct Clients {
+    pub(super) cms: Option<CmsClient>,
+    pub(super) receiver: Option<ReceiverClient>,
+    pub(super) source: Option<SourceClient>,
+}
+
+/// What a run talks to.
+pub(super) enum Remote {
+    /// As configured.
+    Configured(Box<Clients>),
+    /// A sandbox for this run.
+    Sandbox,
+}
+
+/// The pinned digests of a run.
+struct Pins {
+    receiver: Option<Sha256>,
+    source: Option<(Sha256, f64)>,
+}
+
+impl Remote {
+    /// Reads the configuration; without one it is the sandbox.
+    pub(super) fn of(config: Option<&Path>) -> Result<(Self, Plan), Failed> {
+        let Some(path) = config else {
+            let quick =
+                FlowConfig { poll_interval_seconds: SANDBOX_POLL_SECONDS, ..FlowConfig::default() };
+            let plan = Plan {
+                dispatch: quick.clone(),
+                lifecycle: quick.clone(),
+                notification: quick.clone(),
+                processing: quick.clone(),
+                delivery: quick,
+                source_max_attempts: 5,
+            };
+            return Ok((Self::Sandbox, plan));
+        };
+        let config = Config::read(path)?;
+        let folder = config.folder();
+        let clients = Clients {
+            cms: config.cms.as_ref().map(|cms| cms.client(folder)).transpose()?,
+            receiver: config.receiver.as_ref().map(|side| side.client(folder)).transpose()?,
+            source: config.source.as_ref().map(|side| side.client(folder)).transpose()?,
+        };
+        let plan = Plan {
+            source_max_attempts: config.source.as_ref().map_or(5, |side| side.source_max_attempts),
+            dispatch: config.dispatch,
+            lifecycle: config.lifecycle,
+            notification: config.notification,
+            processing: config.processing,
+            delivery: config.delivery,
+        };
+        Ok((Self::Configured(Box::new(clients)), plan))
+    }
+
+    fn pins(&self) -> Result<Pins, Failed> {
+        match self {
+            Self::Configured(clients) => Ok(Pins {
+                receiver: clients.receiver.as_ref().map(ReceiverClient::capabilities_sha256),
+                source: clients
+                    .source
+                    .as_ref()
+                    .map(|source| (source.capabilities_sha256(), source.longest_call_seconds())),
+            }),
+            Self::Sandbox => {
+                let (receiver, source) = sandbox_digests()?;
+                Ok(Pins { receiver: Some(receiver), source: Some((source, 60.0)) })
+            }
+        }
+    }
+
+    /// Sets the engine up for what there is to talk to.
+    pub(super) fn engine(&self, journal: &Path, plan: &Plan) -> Result<EngineBuilder, Failed> {
+        let pins = self.pins()?;
+        let watched = match self {
+            Self::Configured(clients) => clients.cms.is_some(),
+            Self::Sandbox => true,
+        };
+        let told = pins.receiver.is_some();
+        let mut builder = Engine::builder(journal)
+            .delays(FlowDelays {
+                dispatch: plan.dispatch.delays(),
+                lifecycle: plan.lifecycle.delays(),
+                notification: plan.notification.delays(),
+                processing: plan.processing.delays(),
+                delivery: plan.delivery.delays(),
+            })
+            .hand_over(HandOver {
+                lifecycle_max_failures: watched.then_some(plan.lifecycle.max_attempts),
+                notification_max_attempts: told.then_some(plan.notification.max_attempts),
+                processing_max_failures: told.then_some(plan.processing.max_attempts),
+            });
+        if let Some(digest) = pins.receiver {
+            builder = builder.receiver_digest(digest.to_string());
+        }
+        if let Some((digest, longest_call_seconds)) = pins.source {
+            let capabilities_sha256 = digest.to_string();
+            builder =
+                builder.source_runtime(SourceRuntime { capabilities_sha256, longest_call_seconds });
+        }
+        Ok(builder)
+    }
+
+    /// Starts the sandbox where there is one. Only who holds the journal may: the sandbox's memory
+    /// lies beside it.
+    pub(super) async fn start(self, journal: &Path) -> Result<(Clients, Option<Sandbox>), Failed> {
+        match self {
+            Self::Configured(clients) => Ok((*clients, None)),
+            Self::Sandbox => {
+                let state = Some(beside(journal, "sandbox")?);
+                let options = SandboxOptions { state, ..SandboxOptions::default() };
+                let sandbox = Sandbox::start(options).await?;
+                Ok((sandbox_clients(&sandbox.origin())?, Some(sandbox)))
+            }
+        }
+    }
+}
+
+/// The digests of the sandbox's own documents.
+fn sandbox_digests() -> Result<(Sha256, Sha256), Failed> {
+    let receiver = capabilities::digest(&capabilities::receiver_document(NOTIFICATION_PATH));
+    let source = capabilities::digest(&capabilities::source_document());
+    receiver.zip(source).ok_or(Failed::Runtime)
+}
+
+fn sandbox_clients(origin: &str) -> Result<Clients, Failed> {
+    let (receiver_pin, source_pin) = sandbox_digests()?;
+    let key_id = Token::new(DEMO_KEY_ID).ok_or(Failed::Runtime)?;
+    let signer = HmacSha256Signer::new(key_id, DEMO_KEY.to_vec().into()).ok_or(Failed::Runtime)?;
+    let header =
+        || StaticAuthHeader::new("Authorization".to_owned(), "Bearer demo".to_owned().into());
+    let cms = CmsOptions { allow_http_loopback: true, ..CmsOptions::new(origin) };
+    let mut receiver = ReceiverOptions::new(origin.to_owned(), receiver_pin);
+    receiver.allow_http_loopback = true;
+    let mut source = SourceOptions::new(origin.to_owned(), source_pin);
+    source.allow_http_loopback = true;
+    let unusable = |_| Failed::Runtime;
+    Ok(Clients {
+        cms: Some(CmsClient::new(&cms, signer, NoAuthHeaders).map_err(unusable)?),
+        receiver: Some(ReceiverClient::new(&receiver, header()).map_err(unusable)?),
+        source: Some(SourceClient::new(&source, header()).map_err(unusable)?),
+    })
+}
+
+/// A file beside the journal's folder, named after it.
+fn beside(journal: &Path, extension: &str) -> Result<PathBuf, Failed> {
+    const NAMELESS: Failed = Failed::Usage("--journal names no folder");
+    let absolute = std::path::absolute(journal).map_err(|_| NAMELESS)?;
+    let mut name = absolute.file_name().ok_or(NAMELESS)?.to_owned();
+    name.push(".");
+    name.push(extension);
+    Ok(absolute.with_file_name(name))
+}

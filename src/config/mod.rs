@@ -1,0 +1,207 @@
+//! The command line's configuration file: TOML, unknown keys refused.
+//!
+//! Owns its shape, its defaults and its checks; `examples/leasehold.toml` documents every key.
+//! Secrets are named here by variable or file and never written here.
+
+mod endpoint;
+mod flow;
+
+pub use endpoint::{
+    AuthorizationConfig, CmsConfig, ReceiverConfig, SecretConfig, SigningConfig, SourceConfig,
+};
+pub use flow::FlowConfig;
+
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+
+/// A configuration that cannot be used. The message names the key and the rule, never a value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigInvalid {
+    /// The file cannot be read.
+    #[error("config_unreadable: the file cannot be read")]
+    Unreadable,
+    /// Not TOML, a key that is not known or is missing, or a value of another kind.
+    #[error(
+        "config_syntax: line {line}: not TOML, an unknown or a missing key, or a value of the wrong kind"
+    )]
+    Syntax {
+        /// Where.
+        line: usize,
+    },
+    /// A value outside of its rule.
+    #[error("config_value: {key}: {rule}")]
+    Value {
+        /// Which key.
+        key: &'static str,
+        /// The rule.
+        rule: &'static str,
+    },
+}
+
+const fn value(key: &'static str, rule: &'static str) -> ConfigInvalid {
+    ConfigInvalid::Value { key, rule }
+}
+
+/// The whole file. A flow is switched on by the endpoints it needs.
+#[derive(Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The CMS: flows `dispatch` and `lifecycle`.
+    pub cms: Option<CmsConfig>,
+    /// The notification receiver: flows `notification` and `processing`.
+    pub receiver: Option<ReceiverConfig>,
+    /// The source runtime: flow `delivery`.
+    pub source: Option<SourceConfig>,
+    /// Flow `dispatch`.
+    #[serde(default)]
+    pub dispatch: FlowConfig,
+    /// Flow `lifecycle`.
+    #[serde(default)]
+    pub lifecycle: FlowConfig,
+    /// Flow `notification`.
+    #[serde(default)]
+    pub notification: FlowConfig,
+    /// Flow `processing`.
+    #[serde(default)]
+    pub processing: FlowConfig,
+    /// Flow `delivery`.
+    #[serde(default)]
+    pub delivery: FlowConfig,
+    /// Where the file lies; files it names are relative to this.
+    #[serde(skip)]
+    folder: PathBuf,
+}
+
+impl std::fmt::Debug for Config {
+    /// An origin that was not checked yet may carry anything.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Config").field("dispatch", &self.dispatch).finish_non_exhaustive()
+    }
+}
+
+impl Config {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// [`ConfigInvalid`].
+    pub fn read(path: &Path) -> Result<Self, ConfigInvalid> {
+        let text = std::fs::read_to_string(path).map_err(|_| ConfigInvalid::Unreadable)?;
+        let mut config = Self::parse(&text)?;
+        config.folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
+        Ok(config)
+    }
+
+    /// Checks the text of a file.
+    ///
+    /// # Errors
+    /// [`ConfigInvalid`].
+    pub fn parse(text: &str) -> Result<Self, ConfigInvalid> {
+        let config: Self = toml::from_str(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start.min(text.len()));
+            ConfigInvalid::Syntax { line: text[..at].matches('\n').count() + 1 }
+        })?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// The folder that files named in the configuration are relative to.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn check(&self) -> Result<(), ConfigInvalid> {
+        let cms = self.cms.as_ref().map_or(0.0, |cms| cms.timeout_seconds);
+        let receiver = self.receiver.as_ref().map_or(0.0, |receiver| receiver.timeout_seconds);
+        let source = self.source.as_ref().map_or(0.0, |source| source.timeout_seconds);
+        for (timeout, configured, key) in [
+            (cms, self.cms.is_some(), "cms.timeout_seconds"),
+            (receiver, self.receiver.is_some(), "receiver.timeout_seconds"),
+            (source, self.source.is_some(), "source.timeout_seconds"),
+        ] {
+            if configured && !(timeout > 0.0 && timeout <= 300.0) {
+                return Err(value(key, "more than 0, at most 300"));
+            }
+        }
+        // The receiver's and the source's clients make two requests a call.
+        self.dispatch.check(&flow::DISPATCH, cms)?;
+        self.lifecycle.check(&flow::LIFECYCLE, cms)?;
+        self.notification.check(&flow::NOTIFICATION, 2.0 * receiver)?;
+        self.processing.check(&flow::PROCESSING, 2.0 * receiver)?;
+        self.delivery.check(&flow::DELIVERY, 2.0 * source)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALLEST: &str = "[cms]\norigin = \"https://cms.example\"\n[cms.signing]\nkey_id = \"k\"\nkey_env = \"NOT_SET_ANYWHERE\"\n";
+
+    #[test]
+    fn the_smallest_file_has_the_documented_defaults() {
+        let config = Config::parse(SMALLEST).expect("it is valid");
+        assert_eq!(config.dispatch, FlowConfig::default());
+        assert_eq!(config.cms.as_ref().expect("a section").timeout_seconds, 30.0);
+        let missing = config.cms.as_ref().expect("a section").client(config.folder()).err();
+        assert_eq!(missing, Some(value("cms.signing", "the environment variable is not set")));
+    }
+
+    #[test]
+    fn unknown_keys_and_wrong_kinds_are_named_by_line() {
+        let unknown = format!("{SMALLEST}secret = \"canary\"\n");
+        assert_eq!(Config::parse(&unknown), Err(ConfigInvalid::Syntax { line: 6 }));
+        let kind = SMALLEST.replace("\"https://cms.example\"", "7");
+        let error = Config::parse(&kind).expect_err("a number is no origin");
+        assert_eq!(error, ConfigInvalid::Syntax { line: 2 });
+        assert!(!error.to_string().contains("canary"));
+    }
+
+    #[test]
+    fn secrets_lose_their_line_end_and_a_header_is_checked_before_anything_is_sent() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("c.toml");
+        let file = SMALLEST.replace("key_env = \"NOT_SET_ANYWHERE\"", "key_file = \"key\"");
+        std::fs::write(folder.path().join("key"), "secret\r\n").expect("writable");
+        for (header, secret, good) in [
+            ("X-A", "value\r\n", true),
+            ("Authorization", "Bearer x", true),
+            ("Content-Type", "x", false),
+            ("X-A", "", false),
+            ("X-A", "a\nb", false),
+        ] {
+            std::fs::write(folder.path().join("value"), secret).expect("writable");
+            let section =
+                format!("[cms.authorization]\nheader = \"{header}\"\nvalue_file = \"value\"\n");
+            std::fs::write(&path, format!("{file}{section}")).expect("writable");
+            let config = Config::read(&path).expect("it is valid");
+            assert_eq!(
+                SecretConfig { env: None, file: Some("key".into()) }.read("k", config.folder()),
+                Ok(b"secret".to_vec())
+            );
+            assert_eq!(
+                config.cms.as_ref().expect("a section").client(config.folder()).is_ok(),
+                good,
+                "{header} {secret:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn values_outside_of_their_rules_are_named_by_key() {
+        for (line, key) in [
+            ("max_attempts = 21", "dispatch.max_attempts"),
+            ("in_flight = 0", "dispatch.in_flight"),
+            ("lease_seconds = 30.0", "dispatch.lease_seconds"),
+            ("base_delay_seconds = 301.0", "dispatch.base_delay_seconds"),
+            ("retry_after_max_seconds = 0.0", "dispatch.retry_after_max_seconds"),
+        ] {
+            let error = Config::parse(&format!("{SMALLEST}[dispatch]\n{line}\n"))
+                .expect_err("out of range");
+            assert!(
+                matches!(error, ConfigInvalid::Value { key: found, .. } if found == key),
+                "{line}"
+            );
+        }
+    }
+}

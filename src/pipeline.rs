@@ -1,0 +1,144 @@
+//! Workers of several flows side by side, until nothing is left in any of them.
+//!
+//! Owns when a pipeline is done: a flow that is idle may still get more from the one before it. Must
+//! not decide anything about a record.
+
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::handle::Handle;
+use crate::worker::{Client, DrainOptions, Stops, ended, start_workers};
+use leasehold_actors::flows::Answers;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// How long to wait for a hand-over that is under way, in seconds, before looking again.
+const HAND_OVER_SECONDS: f64 = 0.02;
+
+/// Asks one flow when its next thing has to be done.
+type NextAt =
+    Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<Option<f64>, Error>> + Send>> + Send>;
+
+/// Workers of several flows.
+///
+/// Flows are added in the order in which they hand over to each other; that is the order in which
+/// idleness spreads.
+pub struct Pipeline<'a> {
+    engine: &'a Engine,
+    workers: JoinSet<Result<(), Error>>,
+    stages: Vec<(NextAt, watch::Receiver<u64>)>,
+    stop: watch::Receiver<bool>,
+    failed: watch::Sender<bool>,
+    over: watch::Sender<bool>,
+}
+
+impl std::fmt::Debug for Pipeline<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pipeline").field("stages", &self.stages.len()).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Pipeline<'a> {
+    /// A pipeline without workers; `stop` ends it early: no new claim is made then, and the calls under
+    /// way end first.
+    #[must_use]
+    pub fn new(engine: &'a Engine, stop: watch::Receiver<bool>) -> Self {
+        Self {
+            engine,
+            workers: JoinSet::new(),
+            stages: Vec::new(),
+            stop,
+            failed: watch::Sender::new(false),
+            over: watch::Sender::new(false),
+        }
+    }
+
+    /// Starts the workers of one flow; `seen` is told every attempt.
+    pub fn add<F, C>(
+        &mut self,
+        handle: &Handle<F>,
+        client: C,
+        options: &DrainOptions,
+        seen: impl Fn(&F::Attempt) + Clone + Send + 'static,
+    ) where
+        F: Answers,
+        C: Client<F> + 'static,
+    {
+        let stops = Stops {
+            asked: self.stop.clone(),
+            failed: self.failed.subscribe(),
+            stays: Some(self.over.subscribe()),
+        };
+        start_workers(&mut self.workers, handle, &Arc::new(client), options, &stops, seen);
+        let asked = handle.clone();
+        let next_at: NextAt = Box::new(move || {
+            let handle = asked.clone();
+            Box::pin(async move { handle.next_at().await })
+        });
+        self.stages.push((next_at, handle.moves()));
+    }
+
+    /// Works until nothing waits and nothing is leased in any of the flows.
+    ///
+    /// # Errors
+    /// The first [`Error`] that is not about one record.
+    pub async fn finish(mut self) -> Result<(), Error> {
+        let idle = self.until_idle().await;
+        self.over.send_replace(true);
+        let Self { workers, failed, .. } = self;
+        ended(workers, &failed).await.and(idle)
+    }
+
+    async fn until_idle(&mut self) -> Result<(), Error> {
+        let mut failed = self.failed.subscribe();
+        let clock = Arc::clone(self.engine.dispatch().clock());
+        loop {
+            for (_, moves) in &mut self.stages {
+                moves.mark_unchanged();
+            }
+            if *self.stop.borrow() || *failed.borrow() || self.is_idle().await? {
+                return Ok(());
+            }
+            let handing_over = self.engine.handing_over() > 0;
+            let moved = any_moved(&mut self.stages);
+            tokio::select! {
+                () = moved => {}
+                () = clock.sleep(HAND_OVER_SECONDS), if handing_over => {}
+                _ = self.stop.changed() => {}
+                _ = failed.changed() => {}
+                done = self.workers.join_next() => {
+                    // Workers stay until they are told; one that ends has failed.
+                    if let Some(done) = done {
+                        done.unwrap_or(Err(Error::Stopped))?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Each flow in turn: once one is idle and its hand-overs are through, it brings nothing more.
+    async fn is_idle(&self) -> Result<bool, Error> {
+        for (next_at, _) in &self.stages {
+            if next_at().await?.is_some() || self.engine.handing_over() > 0 {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Waits until a record of any flow moved.
+async fn any_moved(stages: &mut [(NextAt, watch::Receiver<u64>)]) {
+    let mut waits: Vec<_> = stages.iter_mut().map(|(_, moves)| Box::pin(moves.changed())).collect();
+    std::future::poll_fn(|context| {
+        for wait in &mut waits {
+            if wait.as_mut().poll(context).is_ready() {
+                return std::task::Poll::Ready(());
+            }
+        }
+        std::task::Poll::Pending
+    })
+    .await;
+}
