@@ -10,12 +10,9 @@ use crate::http::{
     SourceClient, SourceOptions, StaticAuthHeader,
 };
 use crate::sandbox::{DEMO_KEY, DEMO_KEY_ID, Sandbox, SandboxOptions};
-use leasehold_actors::contract::capabilities;
 use leasehold_actors::contract::text::{Sha256, Token};
 use std::path::{Path, PathBuf};
 
-/// Where the sandbox's receiver takes notifications.
-const NOTIFICATION_PATH: &str = "/v1/localization/terminal-notifications";
 /// How often a run against its own sandbox polls: everything is on this machine.
 const SANDBOX_POLL_SECONDS: f64 = 0.05;
 
@@ -150,9 +147,7 @@ impl Remote {
 
 /// The digests of the sandbox's own documents.
 fn sandbox_digests() -> Result<(Sha256, Sha256), Failed> {
-    let receiver = capabilities::digest(&capabilities::receiver_document(NOTIFICATION_PATH));
-    let source = capabilities::digest(&capabilities::source_document());
-    receiver.zip(source).ok_or(Failed::Runtime)
+    crate::sandbox::receiver_digest().zip(crate::sandbox::source_digest()).ok_or(Failed::Runtime)
 }
 
 fn sandbox_clients(origin: &str) -> Result<Clients, Failed> {

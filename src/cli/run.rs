@@ -141,8 +141,9 @@ fn stages(arguments: &RunArguments, clients: &Clients) -> Result<Stages, Failed>
 fn report_sandbox(sandbox: &Sandbox) {
     let seen = sandbox.summary();
     eprintln!(
-        "sandbox: {} requests received, {} events accepted, {} events with differing bodies",
-        seen.received, seen.accepted, seen.differing
+        "sandbox: {} documents received, {} differing bodies under one identity",
+        *sandbox.received().borrow(),
+        seen.differing
     );
 }
 

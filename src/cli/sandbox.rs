@@ -1,18 +1,19 @@
-//! `leasehold sandbox`: a local CMS for trying things out.
+//! `leasehold sandbox`: the other sides on this machine, for trying things out.
 
 use super::failure::Failed;
 use super::{Ended, print, signals};
 use crate::sandbox::faults::{Rate, Rates};
-use crate::sandbox::{Sandbox, SandboxOptions};
+use crate::sandbox::{Sandbox, SandboxOptions, receiver_digest, source_digest};
 use clap::Args;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Start a local CMS that speaks the contract.
+/// Start a local CMS, receiver and source runtime that speak the contract.
 ///
-/// It prints its address, verifies signatures made with the demo key of examples/sandbox.key, keeps
-/// what it accepted, and misbehaves on demand. GET /sandbox/summary tells what it has seen. Ctrl-C
-/// ends it.
+/// All three are at the address it prints, with the digests to pin. The CMS verifies signatures made
+/// with the demo key of examples/sandbox.key; the others want an Authorization header. It keeps what
+/// it accepted, and misbehaves on demand. GET /sandbox/summary tells what it has seen,
+/// /sandbox/received each document. Ctrl-C ends it.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  leasehold sandbox --listen 127.0.0.1:8700 --fault drop=0.1 --fault 5xx=0.1"
@@ -33,7 +34,7 @@ pub(super) struct SandboxArguments {
     /// drop, 5xx, 429, slow, garbage or redirect, and how often, 0 to 1
     #[arg(long, value_name = "KIND=RATE")]
     fault: Vec<Rate>,
-    /// Print the address as one JSON object
+    /// Print the address and the digests as one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -49,10 +50,17 @@ pub(super) async fn run(arguments: SandboxArguments) -> Result<Ended, Failed> {
         rates,
     })
     .await?;
+    let (receiver, source) = receiver_digest().zip(source_digest()).ok_or(Failed::Runtime)?;
     if arguments.json {
-        print::json(&serde_json::json!({ "origin": sandbox.origin() }))?;
+        print::json(&serde_json::json!({
+            "origin": sandbox.origin(),
+            "receiver_capabilities_sha256": receiver,
+            "source_capabilities_sha256": source,
+        }))?;
     } else {
         print::line(&format!("listening on {}", sandbox.origin()))?;
+        print::line(&format!("receiver.capabilities_sha256 = {receiver}"))?;
+        print::line(&format!("source.capabilities_sha256 = {source}"))?;
     }
     signals::asked_to_stop().await.map_err(|_| Failed::Runtime)?;
     let seen = sandbox.summary();

@@ -37,7 +37,7 @@ use axum::routing::get;
 use book::{Book, BookInvalid, Summary};
 use faults::{Faults, Rates};
 use leasehold_actors::contract::MESSAGE_BYTES_MAX;
-use leasehold_actors::contract::capabilities::Route;
+use leasehold_actors::contract::capabilities::{self, Route};
 use leasehold_actors::contract::change::Change;
 use leasehold_actors::contract::json::Value;
 use leasehold_actors::contract::payload::Payload;
@@ -290,6 +290,18 @@ impl std::fmt::Debug for Sandbox {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Sandbox").field("address", &self.address).finish_non_exhaustive()
     }
+}
+
+/// Digest of the capability document of the sandbox's receiver, to pin.
+#[must_use]
+pub fn receiver_digest() -> Option<Sha256> {
+    capabilities::digest(&receiver::DOCUMENT)
+}
+
+/// Digest of the capability document of the sandbox's source runtime, to pin.
+#[must_use]
+pub fn source_digest() -> Option<Sha256> {
+    capabilities::digest(&source::DOCUMENT)
 }
 
 impl Sandbox {

@@ -32,7 +32,8 @@ static SURFACE: Surface = Surface {
 };
 
 /// What the receiver offers.
-static DOCUMENT: LazyLock<Value> = LazyLock::new(|| receiver_document(NOTIFICATION.path));
+pub(super) static DOCUMENT: LazyLock<Value> =
+    LazyLock::new(|| receiver_document(NOTIFICATION.path));
 /// Its digest.
 static DIGEST: LazyLock<String> =
     LazyLock::new(|| digest(&DOCUMENT).expect("our own document has its digest").to_string());

@@ -31,7 +31,7 @@ static SURFACE: Surface = Surface {
 };
 
 /// What the runtime offers.
-static DOCUMENT: LazyLock<Value> = LazyLock::new(source_document);
+pub(super) static DOCUMENT: LazyLock<Value> = LazyLock::new(source_document);
 /// Its digest.
 static DIGEST: LazyLock<String> =
     LazyLock::new(|| digest(&DOCUMENT).expect("our own document has its digest").to_string());

@@ -8,6 +8,7 @@ mod damage;
 mod deviations;
 mod dispatch_scenarios;
 mod engine;
+mod hand_over;
 mod lifecycle_model;
 mod main_job;
 mod python;

@@ -3,7 +3,7 @@
 use crate::support::{example, program, run};
 use leasehold::sandbox::faults::{Rate, Rates};
 use leasehold::sandbox::ledger::Arrived;
-use leasehold::sandbox::{Sandbox, SandboxOptions};
+use leasehold::sandbox::{Sandbox, SandboxOptions, receiver_digest, source_digest};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
@@ -25,6 +25,31 @@ impl Place {
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
+    }
+
+    /// The same with a receiver and a source runtime, all three at this address.
+    pub(crate) fn config_of_all(&self, origin: &str) -> PathBuf {
+        let path = self.config(origin);
+        let mut text = std::fs::read_to_string(&path).expect("just written");
+        std::fs::write(self.path("value"), "Bearer demo").expect("writable");
+        let pins = [("receiver", receiver_digest()), ("source", source_digest())];
+        for (section, pin) in pins {
+            let pin = pin.expect("the sandbox has one");
+            text += &format!(
+                "[{section}]\norigin = \"{origin}\"\nallow_http_loopback = true\n\
+                 capabilities_sha256 = \"{pin}\"\n\
+                 [{section}.authorization]\nvalue_file = \"value\"\n"
+            );
+        }
+        for (flow, ceiling) in [
+            ("notification", "max_attempts"),
+            ("processing", "max_failures"),
+            ("delivery", "max_attempts"),
+        ] {
+            text += &format!("[{flow}]\n{QUICK}{ceiling} = 20\n");
+        }
+        std::fs::write(&path, text).expect("writable");
+        path
     }
 
     fn config(&self, origin: &str) -> PathBuf {
@@ -75,7 +100,7 @@ fn the_main_job_delivers_every_example_and_sends_nothing_twice() {
     assert_eq!((&repeated["already_known"], &repeated["enqueued"]), (&read.into(), &0.into()));
     assert_eq!(repeated["head"], summary["head"], "nothing was written");
     let said = String::from_utf8_lossy(&again.stderr).into_owned();
-    assert!(said.contains("sandbox: 0 requests received"), "{said}");
+    assert!(said.contains("sandbox: 0 documents received"), "{said}");
 }
 
 #[test]

@@ -141,11 +141,8 @@ fn state(answer: &Object) -> Option<ReceiverState> {
         if value.is_null() { Some(None) } else { value.as_time().map(Some) }
     };
     let error_code = answer.get("last_error_code")?;
-    let error_code = if error_code.is_null() {
-        None
-    } else {
-        Some(ErrorCode::new(error_code.as_str()?)?)
-    };
+    let error_code =
+        if error_code.is_null() { None } else { Some(ErrorCode::new(error_code.as_str()?)?) };
     Some(ReceiverState {
         status: WorkStatus::from_name(answer.text("processing_status")?)?,
         attempts: small("attempts")?,

@@ -162,6 +162,8 @@ where
     let reader = Arc::clone(&shared.reader);
     let tell = move |state: &State<P>| {
         let Some(Registration { identity, command, at }) = F::follow(state, terms) else { return };
+        let to = F::TAG.name();
+        tracing::debug!(to, "handing over");
         let (reply, done) = oneshot::channel();
         handing_over.fetch_add(1, Ordering::SeqCst);
         let act = Act { identity, ask: Ask::Do(command), now: at, reply };
@@ -171,7 +173,7 @@ where
         let handing_over = Arc::clone(&handing_over);
         actix_rt::spawn(async move {
             match done.await {
-                Ok(Ok(_)) => {}
+                Ok(Ok(_)) => tracing::debug!(to, "handed over"),
                 Ok(Err(Failure::Refused(Refusal::IdempotencyCollision))) => {
                     tracing::warn!(code = "idempotency_collision", "registered under other terms");
                 }
