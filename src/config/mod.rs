@@ -124,6 +124,9 @@ impl Config {
             }
         }
         // The receiver's and the source's clients make two requests a call.
+        if self.source.as_ref().is_some_and(|side| !(1..=20).contains(&side.source_max_attempts)) {
+            return Err(value("source.source_max_attempts", "1 to 20"));
+        }
         self.dispatch.check(&flow::DISPATCH, cms)?;
         self.lifecycle.check(&flow::LIFECYCLE, cms)?;
         self.notification.check(&flow::NOTIFICATION, 2.0 * receiver)?;

@@ -2,6 +2,8 @@
 
 use crate::main_job::{Place, printed};
 use crate::support::{example, program, snapshots};
+use leasehold::config::Config;
+use leasehold::sandbox::{receiver_digest, source_digest};
 
 fn stdout(arguments: &[&str]) -> (Option<i32>, String) {
     let output =
@@ -100,10 +102,16 @@ fn a_configuration_that_cannot_be_used_names_the_key_and_never_the_value() {
         ),
         ("http://127.0.0.1:8700", "http://canary.example", 2, "cms.origin"),
         ("key_file = \"sandbox.key\"", "key_file = \"canary\"", 2, "cms.signing"),
+        ("\"0aaae401", "\"canary", 2, "receiver.capabilities_sha256"),
+        ("value_file = \"sandbox.authorization\"", "value_file = \"canary\"", 2, "authorization"),
+        ("max_failures = 20", "max_failures = 0", 2, "lifecycle.max_failures: 1 to 20"),
+        ("source_max_attempts = 5", "source_max_attempts = 21", 2, "source.source_max_attempts"),
         ("key_file = \"sandbox.key\"", "key_env = \"CANARY_NOT_SET\"", 2, "cms.signing"),
     ] {
-        std::fs::write(&path, valid.replace(from, to)).expect("writable");
-        std::fs::copy(example("sandbox.key"), place.path("sandbox.key")).expect("copied");
+        std::fs::write(&path, valid.replacen(from, to, 1)).expect("writable");
+        for name in ["sandbox.key", "sandbox.authorization"] {
+            std::fs::copy(example(name), place.path(name)).expect("copied");
+        }
         let config = path.display().to_string();
         let file = example("changes.ndjson");
         let (found, text) = stderr(&["run", &file, "--journal", &journal, "--config", &config]);
@@ -114,6 +122,25 @@ fn a_configuration_that_cannot_be_used_names_the_key_and_never_the_value() {
         stderr(&["run", &example("changes.ndjson"), "--journal", &journal, "--config", "/none"]);
     assert_eq!((found, text.contains("config_unreadable")), (Some(3), true), "{text}");
     assert!(!place.path("j").exists(), "nothing was written");
+}
+
+#[test]
+fn the_example_configuration_is_whole_and_pins_the_sandbox() {
+    let path = example("leasehold.toml");
+    let config = Config::read(std::path::Path::new(&path)).expect("it is valid");
+    let receiver = config.receiver.expect("it has the section");
+    assert_eq!(Some(receiver.capabilities_sha256), receiver_digest().map(|pin| pin.to_string()));
+    let source = config.source.expect("it has the section");
+    assert_eq!(Some(source.capabilities_sha256), source_digest().map(|pin| pin.to_string()));
+    // A section that is left out is the default, and the file says every default.
+    let text = std::fs::read_to_string(path).expect("readable");
+    let sections = ["dispatch", "lifecycle", "notification", "processing", "delivery"];
+    for section in sections {
+        let from = text.find(&format!("[{section}]")).expect("it is there");
+        let keys = text[from..].lines().skip(1).take_while(|line| !line.starts_with('['));
+        let keys = keys.filter(|line| line.contains(" = ") && !line.starts_with('#')).count();
+        assert!(keys >= 6, "{section}: {keys} keys");
+    }
 }
 
 #[test]
