@@ -24,3 +24,4 @@ mod source_client;
 mod support;
 mod tidy;
 mod wire;
+mod wire_flows;

@@ -13,7 +13,7 @@ use leasehold_journal::{
     Append, Digest, Head, JournalId, Log, LogOptions, Store as _, StreamId, archive,
 };
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     digits.chunks(32).map(|line| line.concat()).collect::<Vec<_>>().join("\n")
 }
