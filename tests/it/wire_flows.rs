@@ -19,7 +19,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::future::Future;
 
-const DIGEST: &str = "cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc";
+pub(crate) const DIGEST: &str = "cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc";
 
 /// Randomness that is always the same.
 struct Same;
@@ -31,10 +31,10 @@ impl Entropy for Same {
 }
 
 /// What a client's call ends in.
-type End = Result<String, CallFailure>;
+pub(crate) type End = Result<String, CallFailure>;
 
 /// A client that is one function.
-struct Answering<R>(Box<dyn Fn(R) -> End + Send + Sync>);
+pub(crate) struct Answering<R>(Box<dyn Fn(R) -> End + Send + Sync>);
 
 impl<F: Answers> Client<F> for Answering<F::Request> {
     fn longest_call_seconds(&self) -> Option<f64> {
@@ -46,17 +46,17 @@ impl<F: Answers> Client<F> for Answering<F::Request> {
     }
 }
 
-fn answering<R>(answer: impl Fn(R) -> End + Send + Sync + 'static) -> Answering<R> {
+pub(crate) fn answering<R>(answer: impl Fn(R) -> End + Send + Sync + 'static) -> Answering<R> {
     Answering(Box::new(answer))
 }
 
-async fn attempt<F: Answers>(flow: &Handle<F>, client: &Answering<F::Request>) {
+pub(crate) async fn attempt<F: Answers>(flow: &Handle<F>, client: &Answering<F::Request>) {
     let done = flow.run_once(client, "w", 60.0).await.expect("it runs");
     assert!(done.is_some(), "{} is due", F::TAG.name());
 }
 
 /// Waits for a hand-over: the record is there as soon as its flow knows it.
-async fn there<S, T>(status: impl Fn() -> S)
+pub(crate) async fn there<S, T>(status: impl Fn() -> S)
 where
     S: Future<Output = Result<T, Error>>,
 {
@@ -65,7 +65,7 @@ where
     }
 }
 
-fn lifecycle(request_id: &str, status: &str) -> String {
+pub(crate) fn lifecycle(request_id: &str, status: &str) -> String {
     json!({
         "schema": "blun.cms-localization-lifecycle.v3",
         "request_id": request_id.repeat(16),
@@ -106,6 +106,12 @@ fn processing(known: &ProcessingStatus, status: &str, processed_at: Option<u64>)
     .to_string())
 }
 
+/// What the receiver answers.
+pub(crate) fn acknowledge(request: NotificationRequest) -> End {
+    let sent = Notification::parse(request.notification.as_bytes()).expect("ours is valid");
+    Ok(sent.acknowledgement().as_str().to_owned())
+}
+
 fn delivery(request: &DeliveryRequest) -> End {
     Ok(json!({
         "schema": request.operation.response_schema(),
@@ -121,7 +127,7 @@ fn delivery(request: &DeliveryRequest) -> End {
     .to_string())
 }
 
-async fn engine(disk: &MemoryDisk, clock: &ManualClock) -> Engine {
+pub(crate) async fn engine(disk: &MemoryDisk, clock: &ManualClock) -> Engine {
     let delays = Delays::default();
     Engine::in_memory(disk)
         .clock(clock.clone())
@@ -165,10 +171,6 @@ async fn live(engine: &Engine, clock: &ManualClock) {
     there(|| engine.notification().status("event-1")).await;
     attempt(engine.notification(), &answering(|_| Err(marked("http_status", true)))).await;
     clock.set(200.0);
-    let acknowledge = |request: NotificationRequest| {
-        let sent = Notification::parse(request.notification.as_bytes()).expect("ours is valid");
-        Ok(sent.acknowledgement().as_str().to_owned())
-    };
     attempt(engine.notification(), &answering(acknowledge)).await;
     there(|| engine.processing().status("event-1")).await;
     for (now, status, processed_at) in
