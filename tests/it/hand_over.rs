@@ -267,3 +267,34 @@ fn the_sandboxed_run_follows_every_example_to_its_end_and_says_how_they_ended() 
     let ended = serde_json::json!({ "change": 20, "cancellation": 12, "tombstone": 8 });
     assert_eq!((&summary["succeeded"], &summary["ended"]), (&40.into(), &ended));
 }
+
+#[test]
+fn a_receiver_that_is_configured_later_is_told_of_everything_that_ended_before() {
+    run(async {
+        let place = Place::new();
+        let sandbox = Sandbox::start(SandboxOptions::default()).await.expect("it starts");
+        let journal = place.path("journal");
+        let mut ended = Vec::new();
+        for told in [false, true] {
+            let origin = sandbox.origin();
+            let config = if told { place.config_of_all(&origin) } else { place.config(&origin) };
+            let mut command = program();
+            command.args(["run", "--json", "--config"]).arg(config).arg("--journal").arg(&journal);
+            command.arg(example("changes.ndjson"));
+            let output = tokio::task::spawn_blocking(move || command.output()).await;
+            let output = output.expect("no panic").expect("it runs");
+            assert_eq!(
+                output.status.code(),
+                Some(0),
+                "{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+            assert_eq!(printed(&output)["succeeded"], 240);
+            ended.push(records(&journal));
+        }
+        let processed = ("processing".to_owned(), "succeeded".to_owned());
+        let counts: Vec<_> = ended.iter().map(|found| found.get(&processed).copied()).collect();
+        assert_eq!(counts, [None, Some(240)]);
+        assert_eq!(sandbox.summary().notifications, 240);
+    });
+}

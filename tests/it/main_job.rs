@@ -52,7 +52,7 @@ impl Place {
         path
     }
 
-    fn config(&self, origin: &str) -> PathBuf {
+    pub(crate) fn config(&self, origin: &str) -> PathBuf {
         let text = format!(
             "[cms]\norigin = \"{origin}\"\nallow_http_loopback = true\n\
              [cms.signing]\nkey_id = \"sandbox\"\nkey_file = \"{}\"\n\
