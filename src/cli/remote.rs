@@ -34,6 +34,14 @@ pub(super) struct Clients {
     pub(super) source: Option<SourceClient>,
 }
 
+/// Which other sides there are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sides {
+    pub(super) cms: bool,
+    pub(super) receiver: bool,
+    pub(super) source: bool,
+}
+
 /// What a run talks to.
 pub(super) enum Remote {
     /// As configured.
@@ -82,6 +90,18 @@ impl Remote {
         Ok((Self::Configured(Box::new(clients)), plan))
     }
 
+    /// Whether there is a CMS, a receiver and a source runtime to talk to.
+    pub(super) fn sides(&self) -> Sides {
+        match self {
+            Self::Configured(clients) => Sides {
+                cms: clients.cms.is_some(),
+                receiver: clients.receiver.is_some(),
+                source: clients.source.is_some(),
+            },
+            Self::Sandbox => Sides { cms: true, receiver: true, source: true },
+        }
+    }
+
     fn pins(&self) -> Result<Pins, Failed> {
         match self {
             Self::Configured(clients) => Ok(Pins {
@@ -101,10 +121,7 @@ impl Remote {
     /// Sets the engine up for what there is to talk to.
     pub(super) fn engine(&self, journal: &Path, plan: &Plan) -> Result<EngineBuilder, Failed> {
         let pins = self.pins()?;
-        let watched = match self {
-            Self::Configured(clients) => clients.cms.is_some(),
-            Self::Sandbox => true,
-        };
+        let watched = self.sides().cms;
         let told = pins.receiver.is_some();
         let mut builder = Engine::builder(journal)
             .delays(FlowDelays {

@@ -2,7 +2,7 @@
 
 use super::documents::{self, Document};
 use super::failure::Failed;
-use super::remote::{Clients, Plan, Remote};
+use super::remote::{Clients, Plan, Remote, Sides};
 use super::summary::{Registered, Stages, Summary};
 use super::{Ended, signals};
 use crate::clock::Stopwatch;
@@ -80,9 +80,9 @@ pub(super) async fn run(arguments: RunArguments) -> Result<Ended, Failed> {
     let watch = Stopwatch::start();
     let documents = documents::read(&arguments.files)?;
     let (remote, plan) = Remote::of(arguments.config.as_deref())?;
+    let stages = stages(&arguments, remote.sides())?;
     let engine = remote.engine(&arguments.journal, &plan)?.open().await?;
     let (clients, sandbox) = remote.start(&arguments.journal).await?;
-    let stages = stages(&arguments, &clients)?;
     let stop = signals::draining();
     let mut summary = Summary { read: documents.len() as u64, ..Summary::default() };
     let mut registered = Registered::default();
@@ -122,18 +122,18 @@ pub(super) async fn run(arguments: RunArguments) -> Result<Ended, Failed> {
 }
 
 /// Which stages there are, and whether the way that was asked for is among them.
-fn stages(arguments: &RunArguments, clients: &Clients) -> Result<Stages, Failed> {
+fn stages(arguments: &RunArguments, sides: Sides) -> Result<Stages, Failed> {
     match arguments.via {
-        Via::Cms if clients.cms.is_none() => {
+        Via::Cms if !sides.cms => {
             Err(Failed::Usage("--via cms needs the section [cms] in the configuration"))
         }
-        Via::Source if clients.source.is_none() => {
+        Via::Source if !sides.source => {
             Err(Failed::Usage("--via source needs the section [source] in the configuration"))
         }
         Via::Source => Ok(Stages { lifecycle: false, receiver: false }),
         Via::Cms => {
             let further = arguments.until == Until::Settled;
-            Ok(Stages { lifecycle: further, receiver: further && clients.receiver.is_some() })
+            Ok(Stages { lifecycle: further, receiver: further && sides.receiver })
         }
     }
 }

@@ -144,6 +144,34 @@ fn the_example_configuration_is_whole_and_pins_the_sandbox() {
 }
 
 #[test]
+fn a_way_that_is_not_configured_is_refused_before_anything_is_written() {
+    let place = Place::new();
+    let cms = std::fs::read_to_string(place.config("http://127.0.0.1:1")).expect("just written");
+    let config = place.path("leasehold.toml").display().to_string();
+    let journal = place.path("j").display().to_string();
+    let file = example("mixed.ndjson");
+    let run = |via: &str| {
+        stderr(&["run", &file, "--journal", &journal, "--config", &config, "--via", via])
+    };
+    let (code, text) = run("source");
+    assert_eq!((code, text.contains("needs the section [source]")), (Some(2), true), "{text}");
+    let from = cms.find("[cms]").expect("it starts with it");
+    let to = cms.find("[dispatch]").expect("it follows");
+    let source = format!(
+        "{}[source]\norigin = \"http://127.0.0.1:1\"\nallow_http_loopback = true\n\
+         capabilities_sha256 = \"{}\"\n[source.authorization]\nvalue_file = \"{}\"\n{}",
+        &cms[..from],
+        "c".repeat(64),
+        example("sandbox.authorization"),
+        &cms[to..],
+    );
+    std::fs::write(&config, source).expect("writable");
+    let (code, text) = run("cms");
+    assert_eq!((code, text.contains("needs the section [cms]")), (Some(2), true), "{text}");
+    assert!(!place.path("j").exists() && !place.path("j.anchor").exists(), "nothing was written");
+}
+
+#[test]
 fn lists_filter_and_show_tells_one_records_history() {
     let place = Place::new();
     let journal = place.path("journal").display().to_string();
