@@ -13,6 +13,7 @@
 //! | [`transport`] | one exchange: no redirects, no proxy, no decoding, a deadline, a cap |
 //! | [`response`] | the checks every answer passes |
 //! | [`cms`], [`cms_reads`] | the CMS client |
+//! | [`pinned`] | how the clients with a pinned digest are set up |
 //! | [`source`] | the source client |
 //! | [`notification`] | the notification adapter |
 //! | [`receiver`] | the receiver client |
@@ -25,6 +26,7 @@ pub mod context;
 pub mod credentials;
 pub mod nonce;
 pub mod notification;
+pub mod pinned;
 pub mod receiver;
 pub mod response;
 pub mod source;

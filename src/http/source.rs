@@ -8,6 +8,7 @@
 
 use super::address::Origin;
 use super::context::{Caller, ContextHeaders, ContextSchema, Request, Rules, Subject};
+pub use super::pinned::PinnedOptions as SourceOptions;
 use super::transport::ClientInvalid;
 use crate::clock::Clock;
 use crate::worker::CallFailure;
@@ -31,41 +32,6 @@ static RULES: Rules = Rules {
 
 /// Statuses of an answer about the runtime itself; a runtime that is not well says so with 503.
 const OBSERVED: &[u16] = &[200, 503];
-
-/// How a client is set up. `Debug` does not print the origin, which was not checked yet.
-#[derive(Clone)]
-pub struct SourceOptions {
-    /// `https://host[:port]`, without a trailing `/`.
-    pub origin: String,
-    /// Whether `http` to this machine is allowed too.
-    pub allow_http_loopback: bool,
-    /// Deadline of one request in seconds, more than 0 and at most 300; default 30. A call makes two.
-    pub timeout_seconds: f64,
-    /// The pinned digest of the source runtime.
-    pub expected_capabilities_sha256: Sha256,
-}
-
-impl SourceOptions {
-    /// Options for this origin and pin, the rest as by default.
-    #[must_use]
-    pub fn new(origin: impl Into<String>, expected_capabilities_sha256: Sha256) -> Self {
-        Self {
-            origin: origin.into(),
-            allow_http_loopback: false,
-            timeout_seconds: 30.0,
-            expected_capabilities_sha256,
-        }
-    }
-}
-
-impl std::fmt::Debug for SourceOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SourceOptions")
-            .field("timeout_seconds", &self.timeout_seconds)
-            .field("expected_capabilities_sha256", &self.expected_capabilities_sha256)
-            .finish_non_exhaustive()
-    }
-}
 
 /// Calls the source runtime.
 #[derive(Debug, Clone)]

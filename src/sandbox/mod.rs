@@ -183,6 +183,22 @@ impl Surface {
         json(wrong.status(), &value)
     }
 
+    /// Answers with the capability document, in the envelope of its route.
+    pub(crate) async fn offer(
+        &self,
+        world: &World,
+        headers: &HeaderMap,
+        (route, document): (&Route, &Value),
+    ) -> Response<Body> {
+        let answer = || {
+            object(vec![
+                ("schema", text(route.response_schema)),
+                ("capabilities", document.clone()),
+            ])
+        };
+        self.show(world, headers, answer).await
+    }
+
     /// Answers a read without a body.
     pub(crate) async fn show(
         &self,

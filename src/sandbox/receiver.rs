@@ -176,14 +176,7 @@ fn standing(notification: &Notification, processing: Processing, now_seconds: f6
 }
 
 async fn offer(State(world): State<Arc<World>>, headers: HeaderMap) -> Response<Body> {
-    SURFACE
-        .show(&world, &headers, || {
-            object(vec![
-                ("schema", text(CAPABILITIES.response_schema)),
-                ("capabilities", Value::clone(&DOCUMENT)),
-            ])
-        })
-        .await
+    SURFACE.offer(&world, &headers, (&CAPABILITIES, &DOCUMENT)).await
 }
 
 async fn health(State(world): State<Arc<World>>, headers: HeaderMap) -> Response<Body> {

@@ -55,14 +55,7 @@ pub(super) fn routes() -> Router<Arc<World>> {
 }
 
 async fn offer(State(world): State<Arc<World>>, headers: HeaderMap) -> Response<Body> {
-    SURFACE
-        .show(&world, &headers, || {
-            object(vec![
-                ("schema", text(CAPABILITIES.response_schema)),
-                ("capabilities", Value::clone(&DOCUMENT)),
-            ])
-        })
-        .await
+    SURFACE.offer(&world, &headers, (&CAPABILITIES, &DOCUMENT)).await
 }
 
 async fn changes(

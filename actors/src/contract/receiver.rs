@@ -11,7 +11,8 @@ pub const REQUEST_SCHEMA: &str = "blun.cms-terminal-receiver-status-request.v1";
 /// Schema of a response.
 pub const RESPONSE_SCHEMA: &str = "blun.cms-terminal-receiver-status-response.v1";
 
-const FIELDS: [&str; 15] = [
+/// Members of a response.
+pub const RESPONSE_FIELDS: [&str; 15] = [
     "schema",
     "notification_id",
     "event_id",
@@ -111,7 +112,7 @@ fn check(value: &Value, expected: &Expected<'_>) -> Option<ReceiverState> {
     let answer = value.as_object()?;
     let digest = Sha256::from_hex(answer.text("capabilities_sha256")?)?;
     let sha256 = Sha256::from_hex(answer.text("notification_sha256")?)?;
-    if !answer.has_exactly(&FIELDS)
+    if !answer.has_exactly(&RESPONSE_FIELDS)
         || answer.text("schema")? != RESPONSE_SCHEMA
         || answer.text("notification_id")? != expected.notification_id.as_str()
         || answer.text("event_id")? != expected.event_id.as_str()

@@ -210,12 +210,7 @@ impl Answers for Dispatch {
 
     fn status(state: &State<Self>, now: Timestamp) -> Option<DispatchStatus> {
         let record = state.record()?;
-        let outcome = match state {
-            State::Completed { outcome, .. } => Some(outcome),
-            State::Vacant | State::Ready { .. } | State::Leased { .. } | State::Failed { .. } => {
-                None
-            }
-        };
+        let outcome = state.outcome();
         Some(DispatchStatus {
             event_id: record.binding.event_id.clone(),
             payload_sha256: record.binding.payload_sha256,

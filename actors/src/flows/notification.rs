@@ -223,12 +223,7 @@ impl Answers for Notify {
     fn status(state: &State<Self>, now: Timestamp) -> Option<NotificationStatus> {
         let record = state.record()?;
         let binding = &record.binding;
-        let outcome = match state {
-            State::Completed { outcome, .. } => Some(outcome),
-            State::Vacant | State::Ready { .. } | State::Leased { .. } | State::Failed { .. } => {
-                None
-            }
-        };
+        let outcome = state.outcome();
         Some(NotificationStatus {
             event_id: binding.event_id.clone(),
             notification_id: binding.notification_id.clone(),

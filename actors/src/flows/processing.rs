@@ -252,12 +252,7 @@ impl Answers for Processing {
     fn status(state: &State<Self>, now: Timestamp) -> Option<ProcessingStatus> {
         let record = state.record()?;
         let binding = &record.binding;
-        let receiver = match state {
-            State::Completed { outcome, .. } => Some(outcome),
-            State::Vacant | State::Ready { .. } | State::Leased { .. } | State::Failed { .. } => {
-                record.progress.as_ref()
-            }
-        };
+        let receiver = state.outcome().or(record.progress.as_ref());
         Some(ProcessingStatus {
             event_id: binding.event_id.clone(),
             notification_id: binding.notification_id.clone(),

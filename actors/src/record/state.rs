@@ -163,6 +163,15 @@ impl<F: Flow> State<F> {
         }
     }
 
+    /// What came of the record: present exactly when it is completed.
+    #[must_use]
+    pub fn outcome(&self) -> Option<&F::Outcome> {
+        match self {
+            Self::Completed { outcome, .. } => Some(outcome),
+            Self::Vacant | Self::Ready { .. } | Self::Leased { .. } | Self::Failed { .. } => None,
+        }
+    }
+
     /// The last error: present exactly in retry_wait and failed.
     #[must_use]
     pub fn error(&self) -> Option<&ErrorCode> {

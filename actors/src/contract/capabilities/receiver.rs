@@ -3,7 +3,7 @@
 use super::{Route, count, digest, object, text, texts, with_digest};
 use crate::contract::json::Value;
 use crate::contract::notification::{ACK_SCHEMA, SCHEMA};
-use crate::contract::receiver::{REQUEST_SCHEMA, RESPONSE_SCHEMA};
+use crate::contract::receiver::{REQUEST_SCHEMA, RESPONSE_FIELDS, RESPONSE_SCHEMA};
 use crate::contract::text::Sha256;
 
 /// The document itself.
@@ -120,23 +120,7 @@ pub const STATUS: Route = Route {
     request_schema: Some(REQUEST_SCHEMA),
     request_fields: &["schema", "event_id", "site_id"],
     response_schema: RESPONSE_SCHEMA,
-    response_fields: &[
-        "schema",
-        "notification_id",
-        "event_id",
-        "site_id",
-        "terminal_status",
-        "notification_sha256",
-        "processing_status",
-        "attempts",
-        "max_attempts",
-        "next_attempt_at",
-        "lease_expires_at",
-        "lease_expired",
-        "last_error_code",
-        "processed_at",
-        "capabilities_sha256",
-    ],
+    response_fields: &RESPONSE_FIELDS,
     success_status: 200,
 };
 

@@ -153,12 +153,7 @@ impl Answers for Delivery {
     fn status(state: &State<Self>, now: Timestamp) -> Option<DeliveryStatus> {
         let record = state.record()?;
         let binding = &record.binding;
-        let outcome = match state {
-            State::Completed { outcome, .. } => Some(outcome),
-            State::Vacant | State::Ready { .. } | State::Leased { .. } | State::Failed { .. } => {
-                None
-            }
-        };
+        let outcome = state.outcome();
         Some(DeliveryStatus {
             operation: binding.operation,
             request_id: binding.request_id.clone(),

@@ -141,9 +141,9 @@ pub struct LifecycleRequest {
 
 /// The last answer of a record, whatever state it is in, and the status known beside it.
 fn last(state: &State<Lifecycle>) -> (Option<RemoteStatus>, Option<&Snapshot>) {
-    match state {
-        State::Completed { outcome, .. } => (Some(outcome.status), outcome.snapshot.as_ref()),
-        State::Vacant | State::Ready { .. } | State::Leased { .. } | State::Failed { .. } => {
+    match state.outcome() {
+        Some(outcome) => (Some(outcome.status), outcome.snapshot.as_ref()),
+        None => {
             let snapshot = state.record().and_then(|record| record.progress.as_ref());
             (snapshot.map(|snapshot| snapshot.status), snapshot)
         }
