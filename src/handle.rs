@@ -192,8 +192,7 @@ impl<F: Answers> Handle<F> {
     ) -> Result<Registered<F::Status>, Error> {
         let identity = F::identity(&binding);
         let command = Command::Register { binding, payload, settled };
-        let recorded = self.port.command(identity, command, now).await.map_err(Error::of::<F>)?;
-        let Recorded { state, changed } = recorded;
+        let Recorded { state, changed } = self.command(identity, command, now).await?;
         let status = F::status(&state, now).ok_or(Error::Stopped)?;
         Ok(Registered { status, already_known: !changed })
     }
@@ -208,6 +207,16 @@ impl<F: Answers> Handle<F> {
         Ok(F::status(&state, now))
     }
 
+    /// Sends a command to one record.
+    pub(crate) async fn command(
+        &self,
+        identity: Identity,
+        command: Command<F>,
+        now: Timestamp,
+    ) -> Result<Recorded<F>, Error> {
+        self.port.command(identity, command, now).await.map_err(Error::of::<F>)
+    }
+
     async fn settle(
         &self,
         claim: &Claim<F>,
@@ -216,8 +225,7 @@ impl<F: Answers> Handle<F> {
     ) -> Result<State<F>, Error> {
         let command = Command::Settle { proof: claim.granted.proof(), settlement };
         let identity = claim.granted.identity.clone();
-        let recorded = self.port.command(identity, command, now).await.map_err(Error::of::<F>)?;
-        Ok(recorded.state)
+        Ok(self.command(identity, command, now).await?.state)
     }
 
     /// Settles an attempt without giving the status; used by `run_once`.

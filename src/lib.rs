@@ -11,6 +11,7 @@
 //! | [`engine`] | one open journal and the actors over it |
 //! | [`handle`] | one handle per flow: enqueue, claim, settle, status, health |
 //! | [`flows`] | what each flow offers beside: registering and status |
+//! | [`intervene`] | what an operator may do to a record |
 //! | [`worker`] | claim, call, settle; a host's own client |
 //! | [`pipeline`] | workers of several flows side by side |
 //! | [`http`] | the CMS over HTTPS |
@@ -30,6 +31,7 @@ pub mod error;
 pub mod flows;
 pub mod handle;
 pub mod http;
+pub mod intervene;
 pub mod pipeline;
 pub mod sandbox;
 pub mod worker;
@@ -39,6 +41,7 @@ pub use engine::{Engine, EngineBuilder, FlowDelays, HandOver, SourceRuntime};
 pub use error::Error;
 pub use flows::DispatchClaimParts;
 pub use handle::{Claim, Handle, LEASE_SECONDS, Registered};
+pub use intervene::Intervened;
 pub use leasehold_actors::flows::delivery::{
     Delivery, DeliveryAttempt, DeliveryClaim, DeliveryHealth, DeliveryRequest, DeliveryStatus,
 };

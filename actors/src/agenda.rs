@@ -63,7 +63,13 @@ impl<C> Slot<C> {
                 Self::Leased { expires_at: lease.expires_at, class, link: F::link(&record.binding) }
             }
             (State::Ready { .. } | State::Leased { .. }, None)
-            | (State::Vacant | State::Completed { .. } | State::Failed { .. }, _) => Self::Idle,
+            | (
+                State::Vacant
+                | State::Completed { .. }
+                | State::Failed { .. }
+                | State::Dismissed { .. },
+                _,
+            ) => Self::Idle,
         }
     }
 

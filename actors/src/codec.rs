@@ -6,16 +6,25 @@
 //! | size | field |
 //! | --- | --- |
 //! | 1 | flow number |
-//! | 1 | version of the event's form, 1 |
+//! | 1 | version of the event's form: 2 for the events of an operator, 1 for all others |
 //! | n | the event, as [`leasehold_journal::payload`] encodes it |
+//!
+//! Version 2 added the events of an operator and changed nothing else, so everything older is still
+//! written as version 1: a journal no operator ever touched can be read by an older library, and one
+//! that holds such an event is refused by it as a whole.
 //!
 //! Hex samples of every event in every version lie in `snapshots/wire/`.
 
 use crate::record::{Event, Flow, FlowTag};
 use leasehold_journal::{JournalError, payload};
 
-/// The version that is written.
-pub const VERSION: u8 = 1;
+/// The newest version that is written.
+pub const VERSION: u8 = 2;
+
+/// The version an event came with.
+fn version_of<F: Flow>(event: &Event<F>) -> u8 {
+    if event.intervention().is_some() { VERSION } else { 1 }
+}
 
 /// Why a body is no event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -33,7 +42,7 @@ pub enum DecodeError {
 /// # Errors
 /// [`JournalError::TooLarge`] for one that no journal keeps.
 pub fn encode<F: Flow>(event: &Event<F>) -> Result<Vec<u8>, JournalError> {
-    let mut body = vec![F::TAG as u8, VERSION];
+    let mut body = vec![F::TAG as u8, version_of(event)];
     payload::encode_into(&mut body, event)?;
     Ok(body)
 }
@@ -56,5 +65,6 @@ pub fn decode<F: Flow>(body: &[u8]) -> Result<Event<F>, DecodeError> {
     if *version > VERSION {
         return Err(DecodeError::Newer(*version));
     }
-    payload::decode(event).map_err(|_| DecodeError::Invalid)
+    let event = payload::decode(event).map_err(|_| DecodeError::Invalid)?;
+    if version_of(&event) == *version { Ok(event) } else { Err(DecodeError::Invalid) }
 }

@@ -16,7 +16,7 @@ pub struct Invariant {
 
 /// Attempts and ceilings.
 pub const R1: Invariant =
-    Invariant { id: "R1", sentence: "a record never uses more than its ceiling" };
+    Invariant { id: "R1", sentence: "a record never uses more than its ceiling in one round" };
 /// Times.
 pub const R2: Invariant = Invariant {
     id: "R2",
@@ -26,12 +26,15 @@ pub const R2: Invariant = Invariant {
 pub const R3: Invariant =
     Invariant { id: "R3", sentence: "a lease ends after it was granted, and its grant counted" };
 /// Waiting.
-pub const R4: Invariant =
-    Invariant { id: "R4", sentence: "a pending record was never tried, any other one was" };
+pub const R4: Invariant = Invariant {
+    id: "R4",
+    sentence: "a pending record was not tried in this round, any other one was",
+};
 /// The end.
 pub const R5: Invariant = Invariant {
     id: "R5",
-    sentence: "a record that is completed or failed has no lease and stays so",
+    sentence: "a record that is completed, failed or dismissed has no lease, and only an operator's event \
+               leads out of the last two",
 };
 
 /// All of them.
@@ -59,6 +62,9 @@ pub fn broken<F: Flow>(state: &State<F>) -> Option<Invariant> {
         State::Ready { wait, .. } => {
             ((*wait == Wait::Pending) != (record.attempts == 0)).then_some(R4)
         }
-        State::Vacant | State::Completed { .. } | State::Failed { .. } => None,
+        State::Vacant
+        | State::Completed { .. }
+        | State::Failed { .. }
+        | State::Dismissed { .. } => None,
     }
 }

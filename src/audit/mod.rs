@@ -18,4 +18,4 @@ pub mod states;
 pub use check::audit;
 pub use report::{Finding, Report};
 pub use source::Source;
-pub use states::{History, States};
+pub use states::{Happening, History, Row, States};

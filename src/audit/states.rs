@@ -3,6 +3,7 @@
 use super::source::{Source, Walked};
 use leasehold_actors::agenda::{Agenda, Slot};
 use leasehold_actors::codec;
+use leasehold_actors::contract::text::Sha256;
 use leasehold_actors::contract::time::Timestamp;
 use leasehold_actors::flows::all::AllFlows;
 use leasehold_actors::flows::delivery::DeliveryHealth;
@@ -59,6 +60,8 @@ pub struct Row {
     pub error_code: Option<String>,
     /// When it was registered.
     pub created_at: Option<f64>,
+    /// The pinned digest it is registered under, where its flow has one.
+    pub capabilities_sha256: Option<Sha256>,
 }
 
 impl States {
@@ -152,6 +155,7 @@ fn row<F: Answers>(record: &Replayed<F>) -> Row {
         next_at: known.map(|record| record.next_at.seconds()),
         error_code: state.and_then(State::error).map(ToString::to_string),
         created_at: known.map(|record| record.created_at.seconds()),
+        capabilities_sha256: known.and_then(|record| F::digest(&record.binding)),
     }
 }
 
@@ -166,6 +170,10 @@ pub struct Happening {
     pub event: &'static str,
     /// The error it records.
     pub error_code: Option<String>,
+    /// Who did it, where it was an operator.
+    pub by: Option<String>,
+    /// Why.
+    pub why: Option<String>,
 }
 
 /// One record's whole history and state.
@@ -198,11 +206,14 @@ impl<S: Serialize> History<S> {
                 let body = record.ok().map(|record| record.body);
                 history.replays &= replay.apply(stream, body.as_deref()).is_ok();
                 if let Some(event) = body.and_then(|body| codec::decode::<F>(&body).ok()) {
+                    let intervention = event.intervention();
                     history.events.push(Happening {
                         sequence,
                         at: event.at().seconds(),
                         event: event.name(),
                         error_code: event.code().map(ToString::to_string),
+                        by: intervention.map(|it| it.by.as_str().to_owned()),
+                        why: intervention.map(|it| it.why.as_str().to_owned()),
                     });
                 }
             }

@@ -13,6 +13,7 @@ mod bench;
 mod bench_figures;
 mod documents;
 mod failure;
+mod interventions;
 mod print;
 mod records;
 mod remote;
@@ -45,6 +46,9 @@ enum Command {
     List(records::ListArguments),
     Show(records::ShowArguments),
     Audit(audit::AuditArguments),
+    Requeue(interventions::RequeueArguments),
+    Dismiss(interventions::DismissArguments),
+    Repin(interventions::RepinArguments),
     Export(archive::ExportArguments),
     Verify(archive::VerifyArguments),
     Bench(bench::BenchArguments),
@@ -91,6 +95,9 @@ pub fn run() -> ExitCode {
         Command::List(arguments) => records::list(&arguments),
         Command::Show(arguments) => records::show(&arguments),
         Command::Audit(arguments) => audit::run(&arguments),
+        Command::Requeue(arguments) => on_tokio(interventions::requeue(arguments)),
+        Command::Dismiss(arguments) => on_tokio(interventions::dismiss(arguments)),
+        Command::Repin(arguments) => on_tokio(interventions::repin(arguments)),
         Command::Export(arguments) => archive::export(&arguments),
         Command::Verify(arguments) => archive::verify(&arguments),
         Command::Bench(arguments) => on_tokio(bench::run(arguments)),

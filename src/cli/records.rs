@@ -3,7 +3,7 @@
 use super::failure::Failed;
 use super::{Ended, print};
 use crate::audit::source::LARGE_BYTES;
-use crate::audit::{History, Source, States};
+use crate::audit::{Happening, History, Source, States};
 use crate::clock::{Clock as _, SystemClock};
 use clap::{Args, ValueEnum};
 use comfy_table::{Table, presets};
@@ -49,6 +49,8 @@ enum StateName {
     Terminal,
     /// Given up
     Failed,
+    /// Let be by an operator
+    Dismissed,
     /// Does not replay
     Quarantined,
 }
@@ -63,13 +65,14 @@ impl StateName {
             Self::Succeeded => "succeeded",
             Self::Terminal => "terminal",
             Self::Failed => "failed",
+            Self::Dismissed => "dismissed",
             Self::Quarantined => "quarantined",
         }
     }
 }
 
 impl FlowName {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Dispatch => "dispatch",
             Self::Lifecycle => "lifecycle",
@@ -168,17 +171,18 @@ fn health_lines(flow: &str, health: &serde_json::Value) -> Result<(), Failed> {
         .filter(|(_, count)| **count != 0)
         .map(|(state, count)| format!("{state} {count}"))
         .collect();
-    if counts.is_empty() && health["quarantined"] == 0 {
+    if counts.is_empty() && health["quarantined"] == 0 && health["dismissed"] == 0 {
         return Ok(());
     }
     let status = health["status"].as_str().unwrap_or_default();
     print::line(&format!("{flow}: {status}"))?;
     print::line(&format!("  {}", counts.join(", ")))?;
-    let others: Vec<_> = ["due", "expired_leases", "remote_failures", "held", "quarantined"]
-        .into_iter()
-        .filter(|name| !health[*name].is_null())
-        .map(|name| format!("{} {}", name.replace('_', " "), health[name]))
-        .collect();
+    let others: Vec<_> =
+        ["due", "expired_leases", "remote_failures", "held", "quarantined", "dismissed"]
+            .into_iter()
+            .filter(|name| !health[*name].is_null())
+            .map(|name| format!("{} {}", name.replace('_', " "), health[name]))
+            .collect();
     print::line(&format!("  {}", others.join(", ")))
 }
 
@@ -233,13 +237,7 @@ fn history<F: Answers>(
         print::json(&history)?;
     } else {
         for happening in &history.events {
-            print::line(&format!(
-                "{:>8}  {}  {:<10} {}",
-                happening.sequence,
-                print::time(happening.at),
-                happening.event,
-                happening.error_code.as_deref().unwrap_or_default(),
-            ))?;
+            print::line(&happened(happening))?;
         }
         if let Some(status) = &history.status {
             print::line(&describe(status)?)?;
@@ -251,6 +249,17 @@ fn history<F: Answers>(
         eprintln!("leasehold: replay_invalid: this record does not replay; see `leasehold audit`");
     }
     Ok(if history.status.is_some() && history.replays { Ended::Fine } else { Ended::Findings })
+}
+
+/// One line of a history.
+fn happened(happening: &Happening) -> String {
+    let Happening { sequence, at, event, error_code, by, why } = happening;
+    let more = match (error_code, by, why) {
+        (Some(code), _, _) => code.clone(),
+        (None, Some(by), Some(why)) => format!("by {by}: {why}"),
+        (None, _, _) => String::new(),
+    };
+    format!("{sequence:>8}  {}  {event:<10} {more}", print::time(*at))
 }
 
 /// A status as lines of its members, nulls left out.

@@ -19,8 +19,10 @@ fn stderr(arguments: &[&str]) -> (Option<i32>, String) {
 
 #[test]
 fn help_of_every_command_is_as_it_was_read() {
-    let commands =
-        ["", "run", "sandbox", "health", "list", "show", "audit", "export", "verify", "bench"];
+    let commands = [
+        "", "run", "sandbox", "health", "list", "show", "audit", "requeue", "dismiss", "repin",
+        "export", "verify", "bench",
+    ];
     snapshots("help").bind(|| {
         for command in commands {
             let arguments: Vec<&str> =

@@ -5,7 +5,7 @@ use leasehold_actors::agenda::{Agenda, Slot};
 use leasehold_actors::codec;
 use leasehold_actors::contract::change::Change;
 use leasehold_actors::contract::dispatch::DispatchResponse;
-use leasehold_actors::contract::text::{ErrorCode, WorkerToken};
+use leasehold_actors::contract::text::{ErrorCode, Sha256, WorkerToken};
 use leasehold_actors::contract::time::{Ceiling, Duration, Timestamp};
 use leasehold_actors::flows::dispatch::{Dispatch, DispatchBinding};
 use leasehold_actors::health::{Tally, class};
@@ -13,8 +13,8 @@ use leasehold_actors::invariants::{self, broken};
 use leasehold_actors::record::event::{Ending, Loss};
 use leasehold_actors::record::policy::Delays;
 use leasehold_actors::record::{
-    Command, Event, Flow, LeaseToken, Policy, Proof, Refusal, Settlement, State, StateKind, decide,
-    evolve,
+    Command, Event, Flow, Intervention, LeaseToken, OperatorName, Policy, Proof, Reason, Refusal,
+    Settlement, State, StateKind, decide, evolve,
 };
 use proptest::prelude::*;
 
@@ -28,6 +28,8 @@ enum Move {
     Fail { lease: usize },
     Expire,
     Abandon,
+    Requeue,
+    Dismiss,
 }
 
 fn moves() -> impl Strategy<Value = Vec<(Move, f64)>> {
@@ -39,9 +41,16 @@ fn moves() -> impl Strategy<Value = Vec<(Move, f64)>> {
         1 => (0_usize..4).prop_map(|lease| Move::Fail { lease }),
         2 => Just(Move::Expire),
         1 => Just(Move::Abandon),
+        1 => Just(Move::Requeue),
+        1 => Just(Move::Dismiss),
     ];
     // Time mostly goes forward, sometimes back.
     proptest::collection::vec((one, -20.0..120.0), 1..40)
+}
+
+fn intervention() -> Intervention {
+    let by = OperatorName::new("maria").expect("a name");
+    Intervention { by, why: Reason::new("it was mended").expect("a reason") }
 }
 
 struct Model {
@@ -100,6 +109,8 @@ impl Model {
             Move::Fail { lease } => settle(self.proof(*lease)?, Settlement::Fail { code }),
             Move::Expire => Command::Expire,
             Move::Abandon => Command::Abandon,
+            Move::Requeue => Command::Requeue { intervention: intervention() },
+            Move::Dismiss => Command::Dismiss { expected: None, intervention: intervention() },
         })
     }
 
@@ -137,7 +148,7 @@ impl Model {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(10_000))]
 
-    /// R1 to R4 after every move; R5 and I5: nothing leaves a final state; I3: a refusal, or a stale
+    /// R1 to R4 after every move; R5 and I5: nothing but an operator leaves a final state; I3: a refusal, or a stale
     /// token, changes nothing.
     #[test]
     fn r1_r2_r3_r4_r5_hold_after_every_move(moves in moves()) {
@@ -146,7 +157,10 @@ proptest! {
             let newest = model.proofs.len();
             let (before, refusal) = model.step(step, *by);
             prop_assert_eq!(broken(&model.state), None);
-            if refusal.is_some() || matches!(before.kind(), Some(StateKind::Completed | StateKind::Failed)) {
+            let given_up =
+                matches!(before.kind(), Some(StateKind::Failed | StateKind::Dismissed))
+                    && !matches!(step, Move::Requeue | Move::Dismiss);
+            if refusal.is_some() || given_up || before.kind() == Some(StateKind::Completed) {
                 prop_assert_eq!(&model.state, &before);
             }
             if let Move::Complete { lease } | Move::Retry { lease } | Move::Fail { lease } = step {
@@ -202,13 +216,15 @@ proptest! {
         }
     }
 
-    /// I4: every grant adds one attempt, and no grant comes after the ceiling.
+    /// I4: every grant adds one attempt, and no grant comes after the ceiling of its round.
     #[test]
     fn i4_attempts_count_every_grant_and_end_at_the_ceiling(moves in moves()) {
         let mut model = Model::new();
         for (step, by) in &moves {
             model.step(step, *by);
-            let grants = model.events.iter().filter(|e| matches!(e, Event::Claimed { .. })).count();
+            let round = model.events.iter().rev();
+            let round = round.take_while(|e| !matches!(e, Event::Requeued { .. }));
+            let grants = round.filter(|e| matches!(e, Event::Claimed { .. })).count();
             if let Some(record) = model.state.record() {
                 prop_assert_eq!(record.attempts as usize, grants);
                 prop_assert!(record.attempts <= Dispatch::ceiling(&record.binding).get());
@@ -254,11 +270,18 @@ pub(crate) fn every_event() -> Vec<Event<Dispatch>> {
             loss: Loss::Expired,
             ending: Ending::Retry,
         },
+        Event::Requeued { at: at(200.0), intervention: intervention() },
+        Event::Dismissed { at: at(200.0), intervention: intervention() },
+        Event::Repinned {
+            at: at(200.0),
+            digest: Sha256::of(b"digest"),
+            intervention: intervention(),
+        },
     ]
 }
 
 #[test]
-fn r5_no_event_leaves_a_final_state_and_none_but_registration_enters() {
+fn r5_only_an_operator_leaves_a_final_state_and_only_registration_enters() {
     let events = every_event();
     let apply = |names: &[usize]| {
         names.iter().fold(State::Vacant, |state, at| {
@@ -268,14 +291,18 @@ fn r5_no_event_leaves_a_final_state_and_none_but_registration_enters() {
     let vacant = State::<Dispatch>::Vacant;
     let (ready, leased) = (apply(&[0]), apply(&[0, 1]));
     let (completed, failed) = (apply(&[0, 1, 2]), apply(&[0, 1, 6]));
+    let dismissed = apply(&[0, 1, 6, 9]);
     for (number, event) in events.iter().enumerate() {
         assert_eq!(evolve(vacant.clone(), event).is_ok(), number == 0, "{}", event.name());
         assert_eq!(evolve(ready.clone(), event).is_ok(), number == 1, "{}", event.name());
         // No answer leaves a dispatched change watched, so none can be repeated.
-        let ends = number >= 2 && event.name() != "unchanged";
+        let ends = (2..8).contains(&number) && event.name() != "unchanged";
         assert_eq!(evolve(leased.clone(), event).is_ok(), ends, "{}", event.name());
         assert!(evolve(completed.clone(), event).is_err(), "{}", event.name());
-        assert!(evolve(failed.clone(), event).is_err(), "{}", event.name());
+        let given_up = matches!(event.name(), "requeued" | "dismissed");
+        assert_eq!(evolve(failed.clone(), event).is_ok(), given_up, "{}", event.name());
+        let requeued = event.name() == "requeued";
+        assert_eq!(evolve(dismissed.clone(), event).is_ok(), requeued, "{}", event.name());
     }
 }
 

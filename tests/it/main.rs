@@ -11,6 +11,7 @@ mod deviations;
 mod dispatch_scenarios;
 mod engine;
 mod hand_over;
+mod interventions;
 mod lifecycle_model;
 mod lifecycle_scenarios;
 mod main_job;

@@ -19,12 +19,13 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn every_event_of_dispatch_keeps_its_bytes() {
+fn every_event_of_dispatch_keeps_its_bytes_and_its_version() {
     snapshots("wire").bind(|| {
         for event in every_event() {
             let body = codec::encode(&event).expect("an event encodes");
             assert_eq!(codec::decode::<Dispatch>(&body).as_ref(), Ok(&event));
-            insta::assert_snapshot!(format!("dispatch_v1_{}", event.name()), hex(&body));
+            let name = format!("dispatch_v{}_{}", body[1], event.name());
+            insta::assert_snapshot!(name, hex(&body));
         }
     });
 }
@@ -38,6 +39,8 @@ fn every_cut_of_an_event_and_every_other_header_is_refused() {
         }
         let other_flow = [&[FlowTag::Lifecycle as u8], &body[1..]].concat();
         assert_eq!(codec::decode::<Dispatch>(&other_flow), Err(DecodeError::Invalid));
+        let swapped = [&body[..1], &[3 - body[1]], &body[2..]].concat();
+        assert_eq!(codec::decode::<Dispatch>(&swapped), Err(DecodeError::Invalid));
         let newer = [&body[..1], &[codec::VERSION + 1], &body[2..]].concat();
         assert_eq!(codec::decode::<Dispatch>(&newer), Err(DecodeError::Newer(codec::VERSION + 1)));
     }

@@ -188,6 +188,8 @@ pub struct DispatchHealth {
     pub failed: u64,
     /// Records that do not replay (D8).
     pub quarantined: u64,
+    /// Records an operator let be (D12).
+    pub dismissed: u64,
 }
 
 /// What a client submits.
@@ -268,6 +270,7 @@ impl Answers for Dispatch {
             expired_leases,
             failed,
             quarantined,
+            dismissed: tally.count(StateKind::Dismissed),
         }
     }
 

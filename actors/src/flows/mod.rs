@@ -76,9 +76,9 @@ pub trait Answers: Flow {
 /// The states a flow knows, by what it calls them, zeros too.
 fn counts<F: Answers>(tally: &Tally<F::Facet>) -> BTreeMap<&'static str, u64> {
     let kinds = StateKind::ALL.into_iter().filter(|kind| match kind {
-        // Only flows that poll watch; what does not replay is counted beside the states.
+        // Only flows that poll watch; what the reference has no state for is counted beside.
         StateKind::Watching => F::WATCHES,
-        StateKind::Quarantined => false,
+        StateKind::Dismissed | StateKind::Quarantined => false,
         StateKind::Pending
         | StateKind::Leased
         | StateKind::RetryWait

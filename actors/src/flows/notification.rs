@@ -200,6 +200,8 @@ pub struct NotificationHealth {
     pub failed: u64,
     /// Records that do not replay (D8).
     pub quarantined: u64,
+    /// Records an operator let be (D12).
+    pub dismissed: u64,
 }
 
 /// What a client delivers.
@@ -281,6 +283,7 @@ impl Answers for Notify {
             expired_leases,
             failed,
             quarantined,
+            dismissed: tally.count(StateKind::Dismissed),
         }
     }
 

@@ -129,6 +129,10 @@ impl Flow for Processing {
     fn digest(binding: &ProcessingBinding) -> Option<Sha256> {
         Some(binding.capabilities_sha256)
     }
+
+    fn repin(binding: &ProcessingBinding, digest: Sha256) -> Option<ProcessingBinding> {
+        Some(ProcessingBinding { capabilities_sha256: digest, ..binding.clone() })
+    }
 }
 
 /// Status of one watched notification.
@@ -227,6 +231,8 @@ pub struct ProcessingHealth {
     pub expected_capabilities_sha256: Option<Sha256>,
     /// Records that do not replay (D8).
     pub quarantined: u64,
+    /// Records an operator let be (D12).
+    pub dismissed: u64,
     /// Unsettled records under another digest, which are held (D9).
     pub contract_mismatches: u64,
 }
@@ -325,6 +331,7 @@ impl Answers for Processing {
             failed,
             expected_capabilities_sha256: expected,
             quarantined,
+            dismissed: tally.count(StateKind::Dismissed),
             contract_mismatches,
         }
     }

@@ -1,6 +1,6 @@
 //! What may be asked of a record.
 
-use super::Flow;
+use super::{Flow, Intervention};
 use crate::contract::text::{ErrorCode, Sha256, WorkerToken};
 use crate::contract::time::{Duration, Timestamp};
 use std::sync::Arc;
@@ -37,6 +37,25 @@ pub enum Command<F: Flow> {
     Expire,
     /// End the lease: whoever held it is gone with an earlier engine.
     Abandon,
+    /// Try a failed or dismissed record again, from its first attempt on (D12).
+    Requeue {
+        /// Who and why.
+        intervention: Intervention,
+    },
+    /// Let a failed or held record be: it stays in the history and is no trouble any more (D12).
+    Dismiss {
+        /// The flow's pinned digest: under another one a record is held.
+        expected: Option<Sha256>,
+        /// Who and why.
+        intervention: Intervention,
+    },
+    /// Move a held record to this digest (D9, D12).
+    Repin {
+        /// The flow's pinned digest.
+        digest: Sha256,
+        /// Who and why.
+        intervention: Intervention,
+    },
 }
 
 /// How an attempt went.

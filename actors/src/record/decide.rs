@@ -5,7 +5,9 @@
 
 use super::event::{Ending, Loss};
 use super::rules::{Counted, Due, Late};
-use super::{Command, Event, Flow, Lease, Policy, Proof, Record, Settlement, State, Verdict};
+use super::{
+    Command, Event, Flow, Intervention, Lease, Policy, Proof, Record, Settlement, State, Verdict,
+};
 use crate::contract::text::{ErrorCode, Sha256, WorkerToken};
 use crate::contract::time::{Duration, Timestamp};
 
@@ -36,6 +38,16 @@ pub enum Refusal {
     /// The record does not replay.
     #[error("state_invalid")]
     StateInvalid,
+    /// An operator asked for a record that is not there.
+    #[error("record_missing")]
+    RecordMissing,
+    /// Neither failed nor dismissed: there is nothing to requeue.
+    #[error("not_failed")]
+    NotFailed,
+    /// Not registered under another digest: there is nothing to repin, and nothing to dismiss unless
+    /// it failed.
+    #[error("not_held")]
+    NotHeld,
 }
 
 impl Refusal {
@@ -51,6 +63,9 @@ impl Refusal {
             Self::NotDue => "not_due",
             Self::LeaseInvalid => "lease_invalid",
             Self::StateInvalid => "state_invalid",
+            Self::RecordMissing => "record_missing",
+            Self::NotFailed => "not_failed",
+            Self::NotHeld => "not_held",
         }
     }
 }
@@ -86,7 +101,8 @@ pub fn decide<F: Flow>(
             | State::Vacant
             | State::Ready { .. }
             | State::Completed { .. }
-            | State::Failed { .. } => Ok(Vec::new()),
+            | State::Failed { .. }
+            | State::Dismissed { .. } => Ok(Vec::new()),
         },
         Command::Abandon => match state {
             State::Leased { record, .. } if now < record.updated_at => Err(Refusal::ClockRegressed),
@@ -94,8 +110,76 @@ pub fn decide<F: Flow>(
             State::Vacant
             | State::Ready { .. }
             | State::Completed { .. }
-            | State::Failed { .. } => Ok(Vec::new()),
+            | State::Failed { .. }
+            | State::Dismissed { .. } => Ok(Vec::new()),
         },
+        Command::Requeue { intervention } => requeue(state, intervention, now),
+        Command::Dismiss { expected, intervention } => dismiss(state, expected, intervention, now),
+        Command::Repin { digest, intervention } => repin(state, digest, intervention, now),
+    }
+}
+
+/// The record an operator means, if the clock has not gone back behind it (D3).
+fn touched<F: Flow>(state: &State<F>, now: Timestamp) -> Result<&Record<F>, Refusal> {
+    let record = state.record().ok_or(Refusal::RecordMissing)?;
+    if now < record.updated_at { Err(Refusal::ClockRegressed) } else { Ok(record) }
+}
+
+fn requeue<F: Flow>(
+    state: &State<F>,
+    intervention: Intervention,
+    now: Timestamp,
+) -> Result<Vec<Event<F>>, Refusal> {
+    touched(state, now)?;
+    match state {
+        State::Failed { .. } | State::Dismissed { .. } => {
+            Ok(vec![Event::Requeued { at: now, intervention }])
+        }
+        State::Vacant | State::Ready { .. } | State::Leased { .. } | State::Completed { .. } => {
+            Err(Refusal::NotFailed)
+        }
+    }
+}
+
+fn dismiss<F: Flow>(
+    state: &State<F>,
+    expected: Option<Sha256>,
+    intervention: Intervention,
+    now: Timestamp,
+) -> Result<Vec<Event<F>>, Refusal> {
+    let record = touched(state, now)?;
+    let elsewhere = F::digest(&record.binding).is_some_and(|digest| Some(digest) != expected);
+    match state {
+        State::Dismissed { .. } => Ok(Vec::new()),
+        State::Failed { .. } => Ok(vec![Event::Dismissed { at: now, intervention }]),
+        State::Ready { .. } if elsewhere => Ok(vec![Event::Dismissed { at: now, intervention }]),
+        State::Vacant | State::Ready { .. } | State::Leased { .. } | State::Completed { .. } => {
+            Err(Refusal::NotHeld)
+        }
+    }
+}
+
+fn repin<F: Flow>(
+    state: &State<F>,
+    digest: Sha256,
+    intervention: Intervention,
+    now: Timestamp,
+) -> Result<Vec<Event<F>>, Refusal> {
+    let record = touched(state, now)?;
+    match (state, F::digest(&record.binding)) {
+        (State::Ready { .. }, Some(pinned)) if pinned == digest => Ok(Vec::new()),
+        (State::Ready { .. }, Some(_)) => {
+            Ok(vec![Event::Repinned { at: now, digest, intervention }])
+        }
+        (
+            State::Vacant
+            | State::Ready { .. }
+            | State::Leased { .. }
+            | State::Completed { .. }
+            | State::Failed { .. }
+            | State::Dismissed { .. },
+            _,
+        ) => Err(Refusal::NotHeld),
     }
 }
 
@@ -129,7 +213,11 @@ fn live<'a, F: Flow>(
         (State::Leased { record, lease }, _) => (record, lease),
         (State::Vacant, Late::Named) => return Err(Refusal::ClaimMissing),
         (
-            State::Vacant | State::Ready { .. } | State::Completed { .. } | State::Failed { .. },
+            State::Vacant
+            | State::Ready { .. }
+            | State::Completed { .. }
+            | State::Failed { .. }
+            | State::Dismissed { .. },
             Late::Named | Late::Lost,
         ) => return Err(Refusal::ClaimLost),
     };

@@ -3,7 +3,7 @@
 //! Every number a later state needs is in the event, so that replaying needs no configuration and no
 //! clock. The order of the variants and of their fields is part of the format.
 
-use super::Flow;
+use super::{Flow, Intervention};
 use crate::contract::text::{ErrorCode, Sha256, WorkerToken};
 use crate::contract::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -120,6 +120,29 @@ pub enum Event<F: Flow> {
         /// What follows.
         ending: Ending,
     },
+    /// An operator has it tried again, from its first attempt on.
+    Requeued {
+        /// When.
+        at: Timestamp,
+        /// Who and why.
+        intervention: Intervention,
+    },
+    /// An operator lets it be.
+    Dismissed {
+        /// When.
+        at: Timestamp,
+        /// Who and why.
+        intervention: Intervention,
+    },
+    /// An operator moved it to another pinned digest.
+    Repinned {
+        /// When.
+        at: Timestamp,
+        /// The digest.
+        digest: Sha256,
+        /// Who and why.
+        intervention: Intervention,
+    },
 }
 
 impl<F: Flow> Event<F> {
@@ -135,6 +158,9 @@ impl<F: Flow> Event<F> {
             Self::Retried { .. } => "retried",
             Self::Failed { .. } => "failed",
             Self::LeaseLost { .. } => "lease_lost",
+            Self::Requeued { .. } => "requeued",
+            Self::Dismissed { .. } => "dismissed",
+            Self::Repinned { .. } => "repinned",
         }
     }
 
@@ -149,7 +175,10 @@ impl<F: Flow> Event<F> {
             | Self::Unchanged { at, .. }
             | Self::Retried { at, .. }
             | Self::Failed { at, .. }
-            | Self::LeaseLost { at, .. } => *at,
+            | Self::LeaseLost { at, .. }
+            | Self::Requeued { at, .. }
+            | Self::Dismissed { at, .. }
+            | Self::Repinned { at, .. } => *at,
         }
     }
 
@@ -164,7 +193,28 @@ impl<F: Flow> Event<F> {
             | Self::Claimed { .. }
             | Self::Completed { .. }
             | Self::Watched { .. }
-            | Self::Unchanged { .. } => None,
+            | Self::Unchanged { .. }
+            | Self::Requeued { .. }
+            | Self::Dismissed { .. }
+            | Self::Repinned { .. } => None,
+        }
+    }
+
+    /// Who did it and why, where it was an operator.
+    #[must_use]
+    pub fn intervention(&self) -> Option<&Intervention> {
+        match self {
+            Self::Requeued { intervention, .. }
+            | Self::Dismissed { intervention, .. }
+            | Self::Repinned { intervention, .. } => Some(intervention),
+            Self::Registered { .. }
+            | Self::Claimed { .. }
+            | Self::Completed { .. }
+            | Self::Watched { .. }
+            | Self::Unchanged { .. }
+            | Self::Retried { .. }
+            | Self::Failed { .. }
+            | Self::LeaseLost { .. } => None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What an event makes of a state. Total: everything unlisted is illegal, nothing panics.
 
 use super::event::Ending;
-use super::{Event, Flow, Lease, Record, State, Wait};
+use super::{DismissedFrom, Event, Flow, Lease, Record, State, Wait};
 use crate::contract::time::Timestamp;
 use std::sync::Arc;
 
@@ -52,7 +52,64 @@ pub fn evolve<F: Flow>(state: State<F>, event: &Event<F>) -> Result<State<F>, Il
         }
         (State::Leased { record, .. }, event) => end_lease(record, event),
         (
-            State::Vacant | State::Ready { .. } | State::Completed { .. } | State::Failed { .. },
+            state @ (State::Ready { .. } | State::Failed { .. } | State::Dismissed { .. }),
+            Event::Requeued { .. } | Event::Dismissed { .. } | Event::Repinned { .. },
+        ) => intervene(state, event),
+        (
+            State::Vacant
+            | State::Ready { .. }
+            | State::Completed { .. }
+            | State::Failed { .. }
+            | State::Dismissed { .. },
+            _,
+        ) => Err(IllegalEvent),
+    }
+}
+
+/// What an operator's event makes of a record that nobody is at. Which of them was due is decided
+/// elsewhere; whether a record was held cannot be told without the digest of then.
+fn intervene<F: Flow>(state: State<F>, event: &Event<F>) -> Result<State<F>, IllegalEvent> {
+    let at = event.at();
+    if state.record().is_none_or(|record| at < record.updated_at) {
+        return Err(IllegalEvent);
+    }
+    match (state, event) {
+        (
+            State::Failed { record, .. } | State::Dismissed { record, .. },
+            Event::Requeued { .. },
+        ) => {
+            let record = Record {
+                updated_at: at,
+                next_at: at,
+                attempts: 0,
+                failures: 0,
+                progress: F::Progress::default(),
+                ..record
+            };
+            Ok(State::Ready { record, wait: Wait::Pending })
+        }
+        (State::Failed { record, code }, Event::Dismissed { .. }) => {
+            let record = Record { updated_at: at, ..record };
+            Ok(State::Dismissed { record, from: DismissedFrom::Failed(code) })
+        }
+        (State::Ready { record, wait }, Event::Dismissed { .. })
+            if F::digest(&record.binding).is_some() =>
+        {
+            let record = Record { updated_at: at, ..record };
+            Ok(State::Dismissed { record, from: DismissedFrom::Held(wait) })
+        }
+        (State::Ready { record, wait }, Event::Repinned { digest, .. }) => {
+            let binding = F::repin(&record.binding, *digest).ok_or(IllegalEvent)?;
+            let record = Record { updated_at: at, binding: Arc::new(binding), ..record };
+            Ok(State::Ready { record, wait })
+        }
+        (
+            State::Vacant
+            | State::Ready { .. }
+            | State::Leased { .. }
+            | State::Completed { .. }
+            | State::Failed { .. }
+            | State::Dismissed { .. },
             _,
         ) => Err(IllegalEvent),
     }
@@ -96,6 +153,10 @@ fn end_lease<F: Flow>(record: Record<F>, event: &Event<F>) -> Result<State<F>, I
                 Ending::Final => State::Failed { record, code: code.clone() },
             })
         }
-        Event::Registered { .. } | Event::Claimed { .. } => Err(IllegalEvent),
+        Event::Registered { .. }
+        | Event::Claimed { .. }
+        | Event::Requeued { .. }
+        | Event::Dismissed { .. }
+        | Event::Repinned { .. } => Err(IllegalEvent),
     }
 }

@@ -10,12 +10,17 @@
 //!                          └─Watched, Retried─┘
 //!                            LeaseLost
 //! ```
+//!
+//! An operator's own events (D12): `Requeued` makes a failed or dismissed record ready again,
+//! `Dismissed` ends a failed or held one for good measure, `Repinned` moves a held one to another
+//! digest.
 
 pub mod command;
 pub mod decide;
 pub mod event;
 pub mod evolve;
 pub mod identity;
+pub mod intervention;
 pub mod lease;
 pub mod policy;
 pub mod rules;
@@ -26,10 +31,11 @@ pub use decide::{Refusal, decide};
 pub use event::Event;
 pub use evolve::{IllegalEvent, evolve};
 pub use identity::{Identity, Key, Link, stream_of};
+pub use intervention::{Intervention, OperatorName, Reason};
 pub use lease::{Lease, LeaseToken};
 pub use policy::Policy;
 pub use rules::Rules;
-pub use state::{Record, State, StateKind, Wait};
+pub use state::{DismissedFrom, Record, State, StateKind, Wait};
 
 use crate::contract::text::{ErrorCode, Sha256};
 use crate::contract::time::Ceiling;
@@ -151,6 +157,12 @@ pub trait Flow: Sized + Clone + Debug + Send + Sync + 'static {
     /// The pinned digest the record was registered under; under another one it is held (D9).
     #[must_use]
     fn digest(_binding: &Self::Binding) -> Option<Sha256> {
+        None
+    }
+
+    /// The binding under another pinned digest; `None` for a flow that pins none.
+    #[must_use]
+    fn repin(_binding: &Self::Binding, _digest: Sha256) -> Option<Self::Binding> {
         None
     }
 }

@@ -68,6 +68,22 @@ pub enum State<F: Flow> {
         /// The last error.
         code: ErrorCode,
     },
+    /// Let be by an operator.
+    Dismissed {
+        /// The record.
+        record: Record<F>,
+        /// What it was until then.
+        from: DismissedFrom,
+    },
+}
+
+/// What a dismissed record was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DismissedFrom {
+    /// Given up, with this error.
+    Failed(ErrorCode),
+    /// Held under another digest, waiting for this reason.
+    Held(Wait),
 }
 
 /// The name of a state.
@@ -85,19 +101,22 @@ pub enum StateKind {
     Completed,
     /// Given up.
     Failed,
+    /// Let be by an operator.
+    Dismissed,
     /// Its records do not replay; it is left alone and the others go on.
     Quarantined,
 }
 
 impl StateKind {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Pending,
         Self::Leased,
         Self::Watching,
         Self::RetryWait,
         Self::Completed,
         Self::Failed,
+        Self::Dismissed,
         Self::Quarantined,
     ];
 
@@ -106,7 +125,7 @@ impl StateKind {
     pub fn is_active(self) -> bool {
         match self {
             Self::Pending | Self::Leased | Self::Watching | Self::RetryWait => true,
-            Self::Completed | Self::Failed | Self::Quarantined => false,
+            Self::Completed | Self::Failed | Self::Dismissed | Self::Quarantined => false,
         }
     }
 
@@ -120,6 +139,7 @@ impl StateKind {
             Self::RetryWait => "retry_wait",
             Self::Completed => completed,
             Self::Failed => "failed",
+            Self::Dismissed => "dismissed",
             Self::Quarantined => "quarantined",
         }
     }
@@ -134,7 +154,8 @@ impl<F: Flow> State<F> {
             Self::Ready { record, .. }
             | Self::Leased { record, .. }
             | Self::Completed { record, .. }
-            | Self::Failed { record, .. } => Some(record),
+            | Self::Failed { record, .. }
+            | Self::Dismissed { record, .. } => Some(record),
         }
     }
 
@@ -149,6 +170,7 @@ impl<F: Flow> State<F> {
             Self::Leased { .. } => StateKind::Leased,
             Self::Completed { .. } => StateKind::Completed,
             Self::Failed { .. } => StateKind::Failed,
+            Self::Dismissed { .. } => StateKind::Dismissed,
         })
     }
 
@@ -157,9 +179,11 @@ impl<F: Flow> State<F> {
     pub fn lease(&self) -> Option<&Lease> {
         match self {
             Self::Leased { lease, .. } => Some(lease),
-            Self::Vacant | Self::Ready { .. } | Self::Completed { .. } | Self::Failed { .. } => {
-                None
-            }
+            Self::Vacant
+            | Self::Ready { .. }
+            | Self::Completed { .. }
+            | Self::Failed { .. }
+            | Self::Dismissed { .. } => None,
         }
     }
 
@@ -168,16 +192,28 @@ impl<F: Flow> State<F> {
     pub fn outcome(&self) -> Option<&F::Outcome> {
         match self {
             Self::Completed { outcome, .. } => Some(outcome),
-            Self::Vacant | Self::Ready { .. } | Self::Leased { .. } | Self::Failed { .. } => None,
+            Self::Vacant
+            | Self::Ready { .. }
+            | Self::Leased { .. }
+            | Self::Failed { .. }
+            | Self::Dismissed { .. } => None,
         }
     }
 
-    /// The last error: present exactly in retry_wait and failed.
+    /// The last error: present exactly in retry_wait and failed, and in what was dismissed from there.
     #[must_use]
     pub fn error(&self) -> Option<&ErrorCode> {
         match self {
-            Self::Ready { wait: Wait::Retry(code), .. } | Self::Failed { code, .. } => Some(code),
-            Self::Ready { wait: Wait::Pending | Wait::Watching, .. }
+            Self::Ready { wait: Wait::Retry(code), .. }
+            | Self::Failed { code, .. }
+            | Self::Dismissed {
+                from: DismissedFrom::Failed(code) | DismissedFrom::Held(Wait::Retry(code)),
+                ..
+            } => Some(code),
+            Self::Dismissed {
+                from: DismissedFrom::Held(Wait::Pending | Wait::Watching), ..
+            }
+            | Self::Ready { wait: Wait::Pending | Wait::Watching, .. }
             | Self::Vacant
             | Self::Leased { .. }
             | Self::Completed { .. } => None,

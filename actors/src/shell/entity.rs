@@ -150,7 +150,10 @@ impl<F: Answers> Entity<F> {
         let before = self.mark();
         self.version = placed.version;
         self.state = next;
-        if matches!(self.state, State::Completed { .. } | State::Failed { .. }) {
+        if matches!(
+            self.state,
+            State::Completed { .. } | State::Failed { .. } | State::Dismissed { .. }
+        ) {
             self.payload = None;
         }
         if let (State::Completed { .. }, Some(tell)) = (&self.state, &self.surroundings.successor) {
@@ -181,7 +184,10 @@ fn payload_of<F: Flow>(body: &[u8]) -> Option<F::Payload> {
         | Event::Unchanged { .. }
         | Event::Retried { .. }
         | Event::Failed { .. }
-        | Event::LeaseLost { .. } => None,
+        | Event::LeaseLost { .. }
+        | Event::Requeued { .. }
+        | Event::Dismissed { .. }
+        | Event::Repinned { .. } => None,
     }
 }
 

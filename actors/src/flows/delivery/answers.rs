@@ -122,6 +122,8 @@ pub struct DeliveryHealth {
     pub error_code: Option<ErrorCode>,
     /// Records that do not replay (D8).
     pub quarantined: u64,
+    /// Records an operator let be (D12).
+    pub dismissed: u64,
     /// Removals that wait for their change, and records under another digest.
     pub held: u64,
 }
@@ -239,6 +241,7 @@ impl Answers for Delivery {
             contract_mismatches,
             error_code: reason.map(|(_, name)| Blocked::new::<Self>(name).0),
             quarantined,
+            dismissed: tally.count(StateKind::Dismissed),
             held,
         }
     }

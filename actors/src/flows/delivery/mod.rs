@@ -160,4 +160,8 @@ impl Flow for Delivery {
     fn digest(binding: &DeliveryBinding) -> Option<Sha256> {
         Some(binding.capabilities_sha256)
     }
+
+    fn repin(binding: &DeliveryBinding, digest: Sha256) -> Option<DeliveryBinding> {
+        Some(DeliveryBinding { capabilities_sha256: digest, ..binding.clone() })
+    }
 }

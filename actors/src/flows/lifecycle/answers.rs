@@ -128,6 +128,8 @@ pub struct LifecycleHealth {
     pub remote_failures: u64,
     /// Records that do not replay (D8).
     pub quarantined: u64,
+    /// Records an operator let be (D12).
+    pub dismissed: u64,
 }
 
 /// What a client reads.
@@ -246,6 +248,7 @@ impl Answers for Lifecycle {
             failed,
             remote_failures,
             quarantined,
+            dismissed: tally.count(StateKind::Dismissed),
         }
     }
 

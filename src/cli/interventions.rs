@@ -1,0 +1,303 @@
+//! `leasehold requeue`, `dismiss` and `repin`: what an operator does to records (D12).
+//!
+//! Owns the choice of records and the report. Every record decides for itself whether it takes the
+//! intervention; one that does not is reported with its code, and the others go on.
+
+use super::failure::Failed;
+use super::records::{FlowName, open};
+use super::{Ended, print};
+use crate::audit::{Row, States};
+use crate::intervene::Intervened;
+use crate::{Engine, Error, Handle, SourceRuntime};
+use clap::{Args, ValueEnum};
+use leasehold_actors::flows::Answers;
+use leasehold_actors::record::FlowTag;
+use serde::Serialize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Any length will do: these commands make no calls.
+const LONGEST_CALL_SECONDS: f64 = 1.0;
+
+/// Which records, and who asks and why.
+#[derive(Debug, Args)]
+struct Choice {
+    /// A journal's folder; no engine may have it open
+    path: PathBuf,
+    /// Only this flow
+    #[arg(long)]
+    flow: Option<FlowName>,
+    /// Only the record with this identity, as `list` prints it
+    #[arg(long, requires = "flow")]
+    id: Option<String>,
+    /// Only this site
+    #[arg(long, value_name = "ID")]
+    site: Option<String>,
+    /// Only records with this error
+    #[arg(long, value_name = "CODE")]
+    code: Option<String>,
+    /// All that can be; needed when neither an id, a site nor a code is given
+    #[arg(long, required_unless_present_any = ["id", "site", "code"])]
+    all: bool,
+    /// Who asks: 1 to 128 visible ASCII characters; kept in the journal
+    #[arg(long, value_name = "NAME", required_unless_present = "dry_run")]
+    by: Option<String>,
+    /// Why: 1 to 500 characters; kept in the journal
+    #[arg(long, value_name = "TEXT", required_unless_present = "dry_run")]
+    why: Option<String>,
+    /// Only print the records it would touch
+    #[arg(long)]
+    dry_run: bool,
+    /// At most so many records a second; as fast as the disk allows if not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    rate: Option<u32>,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Try failed records again, from their first attempt on.
+///
+/// A record keeps its identity and its payload, so the other side recognises what it had already
+/// accepted. Its history stays, with who asked and why.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  leasehold requeue demo-journal --code network --by maria --why \"the provider is back\" --dry-run"
+)]
+pub(super) struct RequeueArguments {
+    #[command(flatten)]
+    choice: Choice,
+    /// Records in this state
+    #[arg(long, value_enum, default_value_t = Given::Failed)]
+    state: Given,
+}
+
+/// What can be requeued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Given {
+    /// Given up
+    Failed,
+    /// Let be by an operator
+    Dismissed,
+}
+
+/// Let failed or held records be: health does not count them as trouble any more.
+///
+/// Their history stays, and `requeue --state dismissed` takes it back.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  leasehold dismiss demo-journal --flow dispatch --id hut-0001 --by maria --why \"page was removed\" --dry-run"
+)]
+pub(super) struct DismissArguments {
+    #[command(flatten)]
+    choice: Choice,
+    /// Not failed records, but those that are held: registered under another digest than this one
+    #[arg(long, value_name = "HEX", requires = "flow")]
+    held_unless: Option<String>,
+}
+
+/// Move held records to the digest that is pinned now.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  leasehold repin demo-source --flow delivery --all --by maria --why \"new release\" \\\n    --digest a2107b04b586ef004ac3338fea42f666add3a03cd7d2b8bc19628274e5d5eb7a"
+)]
+pub(super) struct RepinArguments {
+    #[command(flatten)]
+    choice: Choice,
+    /// The digest, 64 hex digits
+    #[arg(long, value_name = "HEX")]
+    digest: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Deed {
+    Requeue,
+    Dismiss,
+    Repin,
+}
+
+impl Deed {
+    fn done(self) -> &'static str {
+        match self {
+            Self::Requeue => "requeued",
+            Self::Dismiss => "dismissed",
+            Self::Repin => "repinned",
+        }
+    }
+}
+
+/// A record that did not take it.
+#[derive(Debug, Serialize)]
+struct Refused {
+    flow: &'static str,
+    id: Option<String>,
+    error_code: String,
+}
+
+/// What came of it.
+#[derive(Debug, Default, Serialize)]
+struct Outcome {
+    matched: u64,
+    changed: u64,
+    unchanged: u64,
+    refused: Vec<Refused>,
+    dry_run: bool,
+}
+
+pub(super) async fn requeue(arguments: RequeueArguments) -> Result<Ended, Failed> {
+    let wanted = match arguments.state {
+        Given::Failed => "failed",
+        Given::Dismissed => "dismissed",
+    };
+    let choice = arguments.choice;
+    intervene(Deed::Requeue, &choice, None, |row| row.state == wanted).await
+}
+
+pub(super) async fn dismiss(arguments: DismissArguments) -> Result<Ended, Failed> {
+    let (choice, digest) = (arguments.choice, arguments.held_unless);
+    match digest.as_deref() {
+        None => intervene(Deed::Dismiss, &choice, None, |row| row.state == "failed").await,
+        Some(pinned) => {
+            intervene(Deed::Dismiss, &choice, Some(pinned), |row| held(row, pinned)).await
+        }
+    }
+}
+
+pub(super) async fn repin(arguments: RepinArguments) -> Result<Ended, Failed> {
+    let (choice, digest) = (arguments.choice, arguments.digest);
+    if !matches!(choice.flow, Some(FlowName::Processing | FlowName::Delivery)) {
+        return Err(Failed::Usage("--flow processing or --flow delivery: only these pin a digest"));
+    }
+    intervene(Deed::Repin, &choice, Some(&digest), |row| held(row, &digest)).await
+}
+
+/// Whether a record waits under another digest.
+fn held(row: &Row, pinned: &str) -> bool {
+    let waits = matches!(row.state, "pending" | "watching" | "retry_wait");
+    waits && row.capabilities_sha256.is_some_and(|digest| digest.to_string() != pinned)
+}
+
+async fn intervene(
+    deed: Deed,
+    choice: &Choice,
+    digest: Option<&str>,
+    fits: impl Fn(&Row) -> bool,
+) -> Result<Ended, Failed> {
+    let (states, _) = States::read(&open(&choice.path)?)?;
+    // Whoever names a record is told what is wrong with it; a filter only finds what fits.
+    let rows: Vec<Row> = states
+        .rows()
+        .into_iter()
+        .filter(|row| chosen(choice, row) && (choice.id.is_some() || fits(row)))
+        .collect();
+    let mut outcome =
+        Outcome { matched: rows.len() as u64, dry_run: choice.dry_run, ..Outcome::default() };
+    if choice.dry_run {
+        return report(deed, choice, &rows, &outcome);
+    }
+    let engine = engine(choice, digest).await?;
+    let mut pace = choice
+        .rate
+        .map(|rate| tokio::time::interval(Duration::from_secs_f64(1.0 / f64::from(rate))));
+    for row in &rows {
+        if let Some(pace) = &mut pace {
+            pace.tick().await;
+        }
+        match touch(&engine, deed, row, choice).await {
+            Ok(true) => outcome.changed += 1,
+            Ok(false) => outcome.unchanged += 1,
+            Err(Error::Blocked(blocked)) => outcome.refused.push(Refused {
+                flow: row.flow,
+                id: row.id.clone(),
+                error_code: blocked.code().to_owned(),
+            }),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    engine.close().await;
+    report(deed, choice, &rows, &outcome)
+}
+
+fn chosen(choice: &Choice, row: &Row) -> bool {
+    choice.flow.is_none_or(|flow| row.flow == flow.name())
+        && choice.id.as_ref().is_none_or(|id| row.id.as_ref() == Some(id))
+        && choice.site.as_ref().is_none_or(|site| row.site_id.as_ref() == Some(site))
+        && choice.code.as_ref().is_none_or(|code| row.error_code.as_ref() == Some(code))
+}
+
+/// An engine that makes no calls and ends no lease but what opening ends.
+async fn engine(choice: &Choice, digest: Option<&str>) -> Result<Engine, Failed> {
+    let builder = Engine::builder(&choice.path);
+    let builder = match (digest, choice.flow) {
+        (Some(digest), Some(FlowName::Processing)) => builder.receiver_digest(digest),
+        (Some(digest), Some(FlowName::Delivery)) => builder.source_runtime(SourceRuntime {
+            capabilities_sha256: digest.to_owned(),
+            longest_call_seconds: LONGEST_CALL_SECONDS,
+        }),
+        (Some(_), Some(FlowName::Dispatch | FlowName::Lifecycle | FlowName::Notification)) => {
+            return Err(Failed::Usage("records of this flow are registered under no digest"));
+        }
+        (Some(_), None) | (None, _) => builder,
+    };
+    Ok(builder.open().await?)
+}
+
+async fn touch(engine: &Engine, deed: Deed, row: &Row, choice: &Choice) -> Result<bool, Error> {
+    let id = row.id.as_deref().unwrap_or_default();
+    let by = choice.by.as_deref().unwrap_or_default();
+    let why = choice.why.as_deref().unwrap_or_default();
+    match FlowTag::ALL.into_iter().find(|flow| flow.name() == row.flow) {
+        Some(FlowTag::Dispatch) => one(engine.dispatch(), deed, id, by, why).await,
+        Some(FlowTag::Lifecycle) => one(engine.lifecycle(), deed, id, by, why).await,
+        Some(FlowTag::Notification) => one(engine.notification(), deed, id, by, why).await,
+        Some(FlowTag::Processing) => one(engine.processing(), deed, id, by, why).await,
+        Some(FlowTag::Delivery) => one(engine.delivery(), deed, id, by, why).await,
+        None => Err(Error::Stopped), // a row is always of a flow
+    }
+}
+
+async fn one<F: Answers>(
+    handle: &Handle<F>,
+    deed: Deed,
+    id: &str,
+    by: &str,
+    why: &str,
+) -> Result<bool, Error> {
+    let Intervened { changed, .. } = match deed {
+        Deed::Requeue => handle.requeue(id, by, why).await?,
+        Deed::Dismiss => handle.dismiss(id, by, why).await?,
+        Deed::Repin => handle.repin(id, by, why).await?,
+    };
+    Ok(changed)
+}
+
+fn report(deed: Deed, choice: &Choice, rows: &[Row], outcome: &Outcome) -> Result<Ended, Failed> {
+    if choice.json {
+        print::json(outcome)?;
+    } else if choice.dry_run {
+        for row in rows {
+            let id = row.id.as_deref().unwrap_or("-");
+            let code = row.error_code.as_deref().unwrap_or_default();
+            print::line(&format!("{} {id}  {} {code}", row.flow, row.state))?;
+        }
+        print::line(&format!("{} would be {}", outcome.matched, deed.done()))?;
+    } else {
+        for refused in &outcome.refused {
+            let id = refused.id.as_deref().unwrap_or("-");
+            print::line(&format!("{} {id}  {}", refused.flow, refused.error_code))?;
+        }
+        print::line(&format!(
+            "{} {}, unchanged {}, refused {}",
+            outcome.changed,
+            deed.done(),
+            outcome.unchanged,
+            outcome.refused.len()
+        ))?;
+    }
+    let named_nothing = choice.id.is_some() && rows.is_empty();
+    if named_nothing {
+        eprintln!("leasehold: record_missing: no record of this flow has this id");
+    }
+    let fine = outcome.refused.is_empty() && !named_nothing;
+    Ok(if fine { Ended::Fine } else { Ended::Findings })
+}
