@@ -2,8 +2,8 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::watch;
 
 /// A wait that ends.
@@ -14,6 +14,12 @@ pub trait Clock: Send + Sync + 'static {
     /// Seconds since 1970. A clock that cannot tell answers a number that is no time (negative, not
     /// finite); every call that needs the time is then refused with `time_invalid`.
     fn now_seconds(&self) -> f64;
+    /// Seconds since some moment in this process's life, by a clock that never jumps. A lease that this
+    /// process gave out is over when both clocks say so, so that a time that jumps forward starts no
+    /// second attempt beside a running one. A clock without a second source answers its only one.
+    fn steady_seconds(&self) -> f64 {
+        self.now_seconds()
+    }
     /// Waits this many seconds, by the monotonic clock.
     fn sleep(&self, seconds: f64) -> Sleep;
 }
@@ -27,6 +33,9 @@ pub trait Entropy: Send + Sync + 'static {
     fn fill(&self, bytes: &mut [u8]);
 }
 
+/// What the monotonic clock is counted from.
+static STARTED: OnceLock<Instant> = OnceLock::new();
+
 /// The system's clock. Waits need a tokio runtime with time enabled.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
@@ -38,6 +47,11 @@ impl Clock for SystemClock {
             Ok(since) => since.as_secs_f64(),
             Err(before) => -before.duration().as_secs_f64(),
         }
+    }
+
+    #[allow(clippy::disallowed_methods)] // the one place
+    fn steady_seconds(&self) -> f64 {
+        STARTED.get_or_init(Instant::now).elapsed().as_secs_f64()
     }
 
     fn sleep(&self, seconds: f64) -> Sleep {
@@ -61,6 +75,8 @@ impl Entropy for SystemEntropy {
 #[derive(Debug, Clone)]
 pub struct ManualClock {
     seconds: Arc<Mutex<f64>>,
+    /// How far the wall clock jumped without time passing.
+    jumped: Arc<Mutex<f64>>,
     changes: watch::Sender<()>,
 }
 
@@ -68,7 +84,8 @@ impl ManualClock {
     /// A clock that stands at this time.
     #[must_use]
     pub fn at(seconds: f64) -> Self {
-        Self { seconds: Arc::new(Mutex::new(seconds)), changes: watch::Sender::new(()) }
+        let (seconds, jumped) = (Arc::new(Mutex::new(seconds)), Arc::default());
+        Self { seconds, jumped, changes: watch::Sender::new(()) }
     }
 
     /// Sets the time, forward or back.
@@ -76,11 +93,21 @@ impl ManualClock {
         *self.seconds.lock().unwrap_or_else(PoisonError::into_inner) = seconds;
         self.changes.send_replace(());
     }
+
+    /// Lets the wall clock jump, forward or back, while the monotonic one stands.
+    pub fn jump(&self, by_seconds: f64) {
+        *self.jumped.lock().unwrap_or_else(PoisonError::into_inner) += by_seconds;
+        self.set(self.now_seconds() + by_seconds);
+    }
 }
 
 impl Clock for ManualClock {
     fn now_seconds(&self) -> f64 {
         *self.seconds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn steady_seconds(&self) -> f64 {
+        self.now_seconds() - *self.jumped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn sleep(&self, seconds: f64) -> Sleep {

@@ -190,7 +190,14 @@ impl EngineBuilder {
         };
         let runtime = Runtime::start(options, open).await?;
         let longest = self.source.as_ref().map(|source| source.longest_call_seconds);
-        Ok(Engine::new(runtime, options, longest, &self.clock, &self.entropy))
+        let engine = Engine::new(runtime, options, longest, &self.clock, &self.entropy);
+        if engine.clock_behind_seconds() > 0.0 {
+            tracing::warn!(
+                code = "clock_behind_journal",
+                "the clock is behind the journal's last time; records wait until it has caught up"
+            );
+        }
+        Ok(engine)
     }
 
     fn options(&self) -> Result<RuntimeOptions, Error> {
@@ -362,6 +369,16 @@ impl Engine {
     #[must_use]
     pub fn handing_over(&self) -> u64 {
         self.runtime.handing_over()
+    }
+
+    /// How far the clock is behind the latest time that was in the journal when it was opened, in
+    /// seconds; 0 for a clock that did not go back. Meanwhile settlements of records that were touched
+    /// at a later time are refused with `clock_regressed` (D3), and what is due later waits.
+    #[must_use]
+    pub fn clock_behind_seconds(&self) -> f64 {
+        let now = self.dispatch.clock().now_seconds();
+        let latest = self.runtime.latest().map_or(0.0, Timestamp::seconds);
+        if now < latest { latest - now } else { 0.0 }
     }
 
     /// The head of what is durable. Kept elsewhere, it proves later that nothing was taken away.

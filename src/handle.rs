@@ -156,7 +156,8 @@ impl<F: Answers> Handle<F> {
         let mut bytes = [0; TOKEN_BYTES];
         self.entropy.fill(&mut bytes);
         let token = LeaseToken::new(URL_SAFE_NO_PAD.encode(bytes).into());
-        let granted = self.port.claim(owner, token, lease, now).await.map_err(Error::of::<F>)?;
+        let times = (now, self.clock.steady_seconds());
+        let granted = self.port.claim(owner, token, lease, times).await.map_err(Error::of::<F>)?;
         Ok(granted.map(Claim::new))
     }
 
@@ -258,7 +259,8 @@ impl<F: Answers> Handle<F> {
     /// # Errors
     /// [`Error::Blocked`] with `time_invalid`.
     pub async fn next_at(&self) -> Result<Option<f64>, Error> {
-        let next = self.port.next_at(self.now()?).await.map_err(Error::of::<F>)?;
+        let times = (self.now()?, self.clock.steady_seconds());
+        let next = self.port.next_at(times).await.map_err(Error::of::<F>)?;
         Ok(next.map(Timestamp::seconds))
     }
 

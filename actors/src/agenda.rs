@@ -298,6 +298,16 @@ impl<C: Copy> Agenda<C> {
     /// The next time anything has to be done: a record is due, a lease ends. What is held waits for
     /// something else than time.
     pub fn next_at(&mut self, now: Timestamp) -> Option<Timestamp> {
+        self.next_at_beside(now, |_| None)
+    }
+
+    /// The same where some leases last longer than they should: `until` says how long, `None` for a
+    /// lease that does not.
+    pub fn next_at_beside(
+        &mut self,
+        now: Timestamp,
+        until: impl Fn(&Identity) -> Option<Timestamp>,
+    ) -> Option<Timestamp> {
         self.advance(now);
         // All of `due` is due now, unless the clock went back; then each has its own time.
         let due = if now >= self.as_of {
@@ -306,9 +316,10 @@ impl<C: Copy> Agenda<C> {
             self.due.values().map(|(next_at, _)| (*next_at).max(now)).min()
         };
         let later = self.later.first_key_value().map(|((next_at, _), _)| *next_at);
-        let lease =
-            self.leases.first_key_value().map(|((expires_at, _), _)| (*expires_at).max(now));
-        [due, later, lease].into_iter().flatten().min()
+        let over = self.leases.keys().take_while(|(expires_at, _)| *expires_at <= now);
+        let over = over.map(|(_, identity)| until(identity).map_or(now, |end| end.max(now))).min();
+        let lease = self.leases.keys().map(|(expires_at, _)| *expires_at).find(|end| *end > now);
+        [due, later, over, lease].into_iter().flatten().min()
     }
 
     /// Records that wait or are leased.

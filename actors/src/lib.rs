@@ -13,6 +13,7 @@
 //! | [`codec`] | where events meet bytes |
 //! | [`replay`] | states from records |
 //! | [`agenda`] | what is due when, in which order |
+//! | [`tenure`] | leases by a clock that never jumps |
 //! | [`health`] | counts per flow and state |
 //! | [`invariants`] | what is always true, with ids |
 //! | [`shell`] | actix: scribe, entity, supervisor, projector |
@@ -27,3 +28,4 @@ pub mod invariants;
 pub mod record;
 pub mod replay;
 pub mod shell;
+pub mod tenure;

@@ -1,6 +1,7 @@
 //! What goes through the door: one binary for all integration tests.
 
 mod canary;
+mod clocks;
 mod cms_client;
 mod cms_reads_client;
 mod command_line;

@@ -5,9 +5,10 @@ use super::dispatch::Dispatch;
 use super::lifecycle::Lifecycle;
 use super::notification::Notify;
 use super::processing::Processing;
-use crate::record::FlowTag;
+use crate::contract::time::Timestamp;
 use crate::record::identity::flow_of;
-use crate::replay::{Replay, ReplayError};
+use crate::record::{Flow, FlowTag};
+use crate::replay::{Replay, ReplayError, Replayed};
 use leasehold_journal::StreamId;
 
 /// Every record of a journal.
@@ -26,6 +27,20 @@ pub struct AllFlows {
 }
 
 impl AllFlows {
+    /// The latest time anything happened; `None` for an empty journal. A clock that is behind it went
+    /// back.
+    #[must_use]
+    pub fn latest(&self) -> Option<Timestamp> {
+        let latest = [
+            latest_of(&self.dispatch),
+            latest_of(&self.lifecycle),
+            latest_of(&self.notification),
+            latest_of(&self.processing),
+            latest_of(&self.delivery),
+        ];
+        latest.into_iter().flatten().max()
+    }
+
     /// Applies one record; `body` is `None` when it cannot be read. Answers `None` for a stream of no
     /// flow.
     pub fn apply(
@@ -41,4 +56,12 @@ impl AllFlows {
             FlowTag::Delivery => self.delivery.apply(stream, body).map(drop),
         })
     }
+}
+
+fn latest_of<F: Flow>(flow: &Replay<F>) -> Option<Timestamp> {
+    let times = flow.iter().filter_map(|(_, record)| match record {
+        Replayed::Sound(state) => state.record().map(|record| record.updated_at),
+        Replayed::Quarantined => None,
+    });
+    times.max()
 }

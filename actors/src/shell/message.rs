@@ -53,6 +53,8 @@ pub(crate) struct Claim<F: Flow> {
     pub(crate) token: LeaseToken,
     pub(crate) lease: Duration,
     pub(crate) now: Timestamp,
+    /// The time of a clock that never jumps, in its own seconds.
+    pub(crate) steady_seconds: f64,
     pub(crate) reply: Answer<Option<Granted<F>>>,
     /// How often a record that was picked turned out not to be due.
     pub(crate) misses: u8,
@@ -114,6 +116,7 @@ pub(crate) struct Health<H> {
 /// Asks when the next thing has to be done.
 pub(crate) struct NextAt {
     pub(crate) now: Timestamp,
+    pub(crate) steady_seconds: f64,
     pub(crate) reply: Answer<Option<Timestamp>>,
 }
 

@@ -117,7 +117,8 @@ impl<F: Answers> Port<F> {
         Ok(recorded.state)
     }
 
-    /// Leases the next due record; `None` when nothing is due.
+    /// Leases the next due record; `None` when nothing is due. Beside the time it is told that of a
+    /// clock that never jumps, in its own seconds: a lease of this life ends when both say so.
     ///
     /// # Errors
     /// [`Failure`].
@@ -126,9 +127,9 @@ impl<F: Answers> Port<F> {
         owner: WorkerToken,
         token: LeaseToken,
         lease: Duration,
-        now: Timestamp,
+        (now, steady_seconds): (Timestamp, f64),
     ) -> Result<Option<Granted<F>>, Failure> {
-        self.ask(|reply| Claim { owner, token, lease, now, reply, misses: 0 }).await
+        self.ask(|reply| Claim { owner, token, lease, now, steady_seconds, reply, misses: 0 }).await
     }
 
     /// The flow's health.
@@ -143,8 +144,11 @@ impl<F: Answers> Port<F> {
     ///
     /// # Errors
     /// [`Failure`].
-    pub async fn next_at(&self, now: Timestamp) -> Result<Option<Timestamp>, Failure> {
-        self.ask(|reply| NextAt { now, reply }).await
+    pub async fn next_at(
+        &self,
+        (now, steady_seconds): (Timestamp, f64),
+    ) -> Result<Option<Timestamp>, Failure> {
+        self.ask(|reply| NextAt { now, steady_seconds, reply }).await
     }
 
     /// Counts up whenever a record of the flow moved.

@@ -93,6 +93,7 @@ pub struct Ports {
 pub struct Runtime {
     ports: Ports,
     reader: Arc<dyn StoreReader>,
+    latest: Option<Timestamp>,
     admission: Arc<Semaphore>,
     handing_over: Arc<AtomicU64>,
     stop: Option<oneshot::Sender<()>>,
@@ -102,6 +103,7 @@ pub struct Runtime {
 struct Started {
     ports: Ports,
     reader: Arc<dyn StoreReader>,
+    latest: Option<Timestamp>,
 }
 
 impl Runtime {
@@ -119,9 +121,9 @@ impl Runtime {
             .name("leasehold-engine".to_owned())
             .spawn(move || live(options, open, (door, counter), started, stopped))?;
         match ready.await {
-            Ok(Ok(Started { ports, reader })) => {
+            Ok(Ok(Started { ports, reader, latest })) => {
                 let (stop, thread) = (Some(stop), Some(thread));
-                Ok(Self { ports, reader, admission, handing_over, stop, thread })
+                Ok(Self { ports, reader, latest, admission, handing_over, stop, thread })
             }
             Ok(Err(error)) => {
                 join(thread);
@@ -144,6 +146,12 @@ impl Runtime {
     #[must_use]
     pub fn reader(&self) -> &Arc<dyn StoreReader> {
         &self.reader
+    }
+
+    /// The latest time anything had happened when the journal was opened.
+    #[must_use]
+    pub fn latest(&self) -> Option<Timestamp> {
+        self.latest
     }
 
     /// How many settled records are just being registered with the next flow.
@@ -202,6 +210,7 @@ fn live(
         Ok(opened) => opened,
         Err(error) => return tell(started, Err(error)),
     };
+    let latest = replays.latest();
     actix::System::new().block_on(async move {
         let abandon_at = options.abandon_at;
         let shared =
@@ -209,7 +218,7 @@ fn live(
         let ports = start_flows(options, replays, &shared).await;
         drop(shared);
         let fine = ports.is_ok();
-        tell(started, ports.map(|ports| Started { ports, reader }));
+        tell(started, ports.map(|ports| Started { ports, reader, latest }));
         if fine {
             // Ends when the sender is dropped; there is nothing to receive.
             drop(stopped.await);

@@ -14,6 +14,7 @@ use crate::contract::time::{Duration, Timestamp};
 use crate::flows::Answers;
 use crate::health::Class;
 use crate::record::{Command, Identity, Key, Refusal, stream_of};
+use crate::tenure::Tenures;
 use actix::dev::ToEnvelope;
 use actix::fut::wrap_future;
 use actix::{Actor, ActorFutureExt as _, Addr, AsyncContext as _, Context, Handler};
@@ -42,6 +43,8 @@ pub(crate) struct Supervisor<F: Answers> {
     /// Who has which identity beside its own (D17), and who is about to.
     keys: HashMap<Key, Identity>,
     reserved: HashMap<Identity, Key>,
+    /// The leases of this life.
+    tenures: Tenures,
     /// Claims that wait for expired leases to be ended; `None` while none are being ended.
     held: Option<Vec<Claim<F>>>,
     /// Counts up whenever a record moved, for those who wait for work.
@@ -59,8 +62,19 @@ impl<F: Answers> Supervisor<F> {
         Self::create(|context| {
             context.set_mailbox_capacity(MAILBOX);
             let (roster, damaged) = (Roster::new(), HashSet::new());
-            let (reserved, held) = (HashMap::new(), None);
-            Self { agenda, roster, damaged, projector, surroundings, keys, reserved, held, moves }
+            let (reserved, held, tenures) = (HashMap::new(), None, Tenures::default());
+            Self {
+                agenda,
+                roster,
+                damaged,
+                projector,
+                surroundings,
+                keys,
+                reserved,
+                tenures,
+                held,
+                moves,
+            }
         })
     }
 
@@ -142,8 +156,9 @@ impl<F: Answers> Supervisor<F> {
             let failure = match self.activate(&identity, me.clone()) {
                 Ok(address) => {
                     self.roster.begin(&identity);
+                    let ends_at = claim.steady_seconds + claim.lease.seconds();
                     match address.try_send(Grant { claim, slot }) {
-                        Ok(()) => return,
+                        Ok(()) => return self.tenures.begin(identity, ends_at),
                         Err(error) => {
                             self.roster.end(&identity);
                             claim = error.into_inner().claim;
@@ -260,7 +275,9 @@ impl<F: Answers> Supervisor<F> {
             held.push(claim);
             return;
         }
-        let expired = self.agenda.expired(claim.now);
+        let mut expired = self.agenda.expired(claim.now);
+        let steady = claim.steady_seconds;
+        expired.retain(|(identity, _)| self.tenures.left(identity, steady).is_none());
         if expired.is_empty() {
             return self.pick(claim, &context.address());
         }
@@ -311,6 +328,9 @@ impl<F: Answers> Handler<Finish<F>> for Supervisor<F> {
             Finished::Unchanged => return self.release(&identity, None),
             Finished::Moved { before, after } => {
                 self.release(&identity, after.unique);
+                if !matches!(after.slot, Slot::Leased { .. }) {
+                    self.tenures.end(&identity);
+                }
                 self.agenda.place(&identity, before.slot, after.slot);
                 self.tell(Shift { before: before.class, after: after.class });
                 self.roster.moved(&identity, after);
@@ -352,7 +372,12 @@ impl<F: Answers> Handler<NextAt> for Supervisor<F> {
     fn handle(&mut self, next: NextAt, _: &mut Self::Context) {
         // A record that is just being given out is in no slot; it may come back in a moment.
         let soon = Duration::new(SOON_SECONDS).map(|soon| next.now.after(soon));
-        let next_at = match self.agenda.next_at(next.now) {
+        let (agenda, tenures) = (&mut self.agenda, &self.tenures);
+        let next_at = agenda.next_at_beside(next.now, |identity| {
+            let left = tenures.left(identity, next.steady_seconds)?;
+            Some(next.now.after(Duration::new(left.max(SOON_SECONDS))?))
+        });
+        let next_at = match next_at {
             None if self.roster.is_busy() => soon,
             next_at => next_at,
         };
