@@ -8,6 +8,7 @@
 //!
 //! | module | owns |
 //! | --- | --- |
+//! | [`builder`] | how an engine is set up |
 //! | [`engine`] | one open journal and the actors over it |
 //! | [`handle`] | one handle per flow: enqueue, claim, settle, status, health |
 //! | [`flows`] | what each flow offers beside: registering and status |
@@ -23,6 +24,7 @@
 //! Decisions are in `leasehold-actors`, bytes in `leasehold-journal`; arrows point this way only.
 
 pub mod audit;
+pub mod builder;
 pub mod cli;
 pub mod clock;
 pub mod config;
@@ -36,8 +38,9 @@ pub mod pipeline;
 pub mod sandbox;
 pub mod worker;
 
+pub use builder::{EngineBuilder, FlowDelays, HandOver, SourceRuntime};
 pub use clock::{Clock, Entropy, ManualClock, SystemClock, SystemEntropy};
-pub use engine::{Engine, EngineBuilder, FlowDelays, HandOver, SourceRuntime};
+pub use engine::Engine;
 pub use error::Error;
 pub use flows::DispatchClaimParts;
 pub use handle::{Claim, Handle, LEASE_SECONDS, Registered};

@@ -3,8 +3,9 @@
 //! Owns which flows are switched on by which endpoints.
 
 use super::failure::Failed;
+use crate::builder::{EngineBuilder, FlowDelays, HandOver, SourceRuntime};
 use crate::config::{Config, FlowConfig};
-use crate::engine::{Engine, EngineBuilder, FlowDelays, HandOver, SourceRuntime};
+use crate::engine::Engine;
 use crate::http::{
     CmsClient, CmsOptions, HmacSha256Signer, NoAuthHeaders, ReceiverClient, ReceiverOptions,
     SourceClient, SourceOptions, StaticAuthHeader,
