@@ -225,7 +225,9 @@ fn live(
         }
     });
     // The actors are gone with the system, and the last scribe with them.
-    join(writer);
+    if writer.join().is_err() {
+        tracing::error!(code = "engine_stopped", "the writer ended with a panic");
+    }
 }
 
 fn tell(
