@@ -295,6 +295,13 @@ impl<C: Copy> Agenda<C> {
         (held + self.parked.len()) as u64
     }
 
+    /// How many records wait for an operator: registered under another digest than the flow's, or
+    /// under one where the flow has none.
+    #[must_use]
+    pub fn parked_count(&self) -> u64 {
+        self.parked.len() as u64
+    }
+
     /// The next time anything has to be done: a record is due, a lease ends. What is held waits for
     /// something else than time.
     pub fn next_at(&mut self, now: Timestamp) -> Option<Timestamp> {

@@ -136,8 +136,8 @@ fn health<F: Answers>(replay: &Replay<F>, now: Timestamp) -> F::Health {
         }
     }
     let (due, expired) = (agenda.due_count(now), agenda.expired_count(now));
-    let held = agenda.held_count();
-    F::health(&HealthView { tally: &tally, due, expired, held, expected: None })
+    let (held, parked) = (agenda.held_count(), agenda.parked_count());
+    F::health(&HealthView { tally: &tally, due, expired, held, parked, expected: None })
 }
 
 fn row<F: Answers>(record: &Replayed<F>) -> Row {

@@ -155,6 +155,25 @@ fn d12_d9_held_records_are_repinned_or_dismissed_and_the_others_go_on() {
     });
 }
 
+#[test]
+fn d9_records_that_rest_because_no_digest_is_configured_make_health_blocked() {
+    run(async {
+        let (disk, clock) = (MemoryDisk::new(), ManualClock::at(100.0));
+        let before = delivering(&disk, &clock, OTHER).await;
+        before.delivery().enqueue_change(change("event-1"), 5, 5).await.expect("it is valid");
+        before.close().await;
+        let without = engine(&disk, &clock).await;
+        let health = without.delivery().health().await.expect("it answers");
+        assert_eq!((health.status, health.due, health.contract_mismatches), ("blocked", 0, 1));
+        let idle = without.processing().health().await.expect("it answers");
+        assert_eq!((idle.status, idle.contract_mismatches), ("ok", 0));
+        without.close().await;
+        let with = delivering(&disk, &clock, OTHER).await;
+        let health = with.delivery().health().await.expect("it answers");
+        assert_eq!((health.status, health.due, health.contract_mismatches), ("ok", 1, 0));
+    });
+}
+
 fn leasehold(arguments: &[&str], folder: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_leasehold"))
         .args(arguments)

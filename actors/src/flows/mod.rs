@@ -31,6 +31,8 @@ pub struct HealthView<'a, T> {
     pub expired: u64,
     /// Records that wait for another one, or for an operator.
     pub held: u64,
+    /// Those of them that wait for an operator (D9).
+    pub parked: u64,
     /// The pinned digest, where the flow has one.
     pub expected: Option<Sha256>,
 }

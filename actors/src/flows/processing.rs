@@ -312,11 +312,11 @@ impl Answers for Processing {
     }
 
     fn health(view: &HealthView<'_, Option<Key>>) -> ProcessingHealth {
-        let HealthView { tally, due, expired: expired_leases, expected, .. } = *view;
+        let HealthView { tally, due, expired: expired_leases, parked, expected, .. } = *view;
         let failed = tally.count(StateKind::Failed);
         let quarantined = tally.count(StateKind::Quarantined);
-        // Without a configured digest there is nothing to compare with.
-        let contract_mismatches = expected.map(super::digest_key).map_or(0, |wanted| {
+        // Without a configured digest whatever waits is held; read without an engine, nothing is.
+        let contract_mismatches = expected.map(super::digest_key).map_or(parked, |wanted| {
             tally.count_where(|class: &Class<Option<Key>>| {
                 class.kind.is_active() && class.facet != Some(wanted)
             })

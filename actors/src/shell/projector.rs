@@ -41,6 +41,7 @@ pub(crate) struct Report<F: Answers> {
     pub(crate) due: u64,
     pub(crate) expired: u64,
     pub(crate) held: u64,
+    pub(crate) parked: u64,
     pub(crate) expected: Option<Sha256>,
     pub(crate) reply: Answer<F::Health>,
 }
@@ -79,8 +80,8 @@ impl<F: Answers> Handler<Report<F>> for Projector<F> {
     type Result = ();
 
     fn handle(&mut self, report: Report<F>, _: &mut Self::Context) {
-        let Report { due, expired, held, expected, reply } = report;
-        let view = HealthView { tally: &self.tally, due, expired, held, expected };
+        let Report { due, expired, held, parked, expected, reply } = report;
+        let view = HealthView { tally: &self.tally, due, expired, held, parked, expected };
         answer(reply, Ok(F::health(&view)));
     }
 }

@@ -361,8 +361,9 @@ impl<F: Answers> Handler<Health<F::Health>> for Supervisor<F> {
     fn handle(&mut self, health: Health<F::Health>, _: &mut Self::Context) {
         let Health { now, reply } = health;
         let (due, expired) = (self.agenda.due_count(now), self.agenda.expired_count(now));
-        let (held, expected) = (self.agenda.held_count(), self.surroundings.expected);
-        self.tell(Report::<F> { due, expired, held, expected, reply });
+        let (held, parked) = (self.agenda.held_count(), self.agenda.parked_count());
+        let expected = self.surroundings.expected;
+        self.tell(Report::<F> { due, expired, held, parked, expected, reply });
     }
 }
 

@@ -211,11 +211,11 @@ impl Answers for Delivery {
     }
 
     fn health(view: &HealthView<'_, Self::Facet>) -> DeliveryHealth {
-        let HealthView { tally, due, expired: expired_leases, held, expected } = *view;
+        let HealthView { tally, due, expired: expired_leases, held, parked, expected } = *view;
         let failed = tally.count(StateKind::Failed);
         let quarantined = tally.count(StateKind::Quarantined);
-        // Without a configured digest there is nothing to compare with.
-        let contract_mismatches = expected.map(digest_key).map_or(0, |wanted| {
+        // Without a configured digest whatever waits is held; read without an engine, nothing is.
+        let contract_mismatches = expected.map(digest_key).map_or(parked, |wanted| {
             tally.count_where(|class: &Class<Self::Facet>| {
                 class.kind.is_active() && class.facet.1 != Some(wanted)
             })
