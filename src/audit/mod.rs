@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | [`source`] | a folder or an archive, as something to walk over |
 //! | [`states`] | every record's state, and one record's history |
+//! | [`travel`] | the state of everything at an earlier point |
 //! | [`check`] | the audit |
 //! | [`report`] | its findings |
 
@@ -14,8 +15,10 @@ pub mod check;
 pub mod report;
 pub mod source;
 pub mod states;
+pub mod travel;
 
 pub use check::audit;
 pub use report::{Finding, Report};
 pub use source::Source;
 pub use states::{Happening, History, Row, States};
+pub use travel::{Past, TravelError, Until};

@@ -26,6 +26,11 @@ pub(super) enum Failed {
     Usage(&'static str),
     /// The system gives no threads.
     Runtime,
+    /// A record past the journal's end.
+    SequenceMissing {
+        /// The last record there is.
+        end: u64,
+    },
 }
 
 impl Failed {
@@ -40,7 +45,8 @@ impl Failed {
             | Self::Sandbox(_)
             | Self::Input(_)
             | Self::Output(_)
-            | Self::Runtime => 3,
+            | Self::Runtime
+            | Self::SequenceMissing { .. } => 3,
         }
     }
 }
@@ -58,6 +64,9 @@ impl fmt::Display for Failed {
             Self::Input(path) => write!(f, "input_unreadable: {} cannot be read", path.display()),
             Self::Output(what) => write!(f, "output_unwritable: {what}"),
             Self::Usage(what) => write!(f, "usage: {what}"),
+            Self::SequenceMissing { end } => {
+                write!(f, "sequence_missing: the journal ends at record {end}")
+            }
             Self::Runtime => write!(f, "runtime_unavailable: the system gives no threads"),
         }
     }

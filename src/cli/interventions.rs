@@ -86,7 +86,7 @@ enum Given {
 /// Their history stays, and `requeue --state dismissed` takes it back.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  leasehold dismiss demo-journal --flow dispatch --id hut-0001 --by maria --why \"page was removed\" --dry-run"
+    after_help = "Example:\n  leasehold dismiss demo-journal --code network --by maria --why \"pages were removed\""
 )]
 pub(super) struct DismissArguments {
     #[command(flatten)]
@@ -142,6 +142,8 @@ struct Outcome {
     unchanged: u64,
     refused: Vec<Refused>,
     dry_run: bool,
+    /// Whether a record was named that is not there.
+    missing: bool,
 }
 
 pub(super) async fn requeue(arguments: RequeueArguments) -> Result<Ended, Failed> {
@@ -185,13 +187,19 @@ async fn intervene(
 ) -> Result<Ended, Failed> {
     let (states, _) = States::read(&open(&choice.path)?)?;
     // Whoever names a record is told what is wrong with it; a filter only finds what fits.
-    let rows: Vec<Row> = states
-        .rows()
+    let candidates: Vec<Row> =
+        states.rows().into_iter().filter(|row| chosen(choice, row)).collect();
+    let missing = choice.id.is_some() && candidates.is_empty();
+    let rows: Vec<Row> = candidates
         .into_iter()
-        .filter(|row| chosen(choice, row) && (choice.id.is_some() || fits(row)))
+        .filter(|row| fits(row) || (choice.id.is_some() && !choice.dry_run))
         .collect();
-    let mut outcome =
-        Outcome { matched: rows.len() as u64, dry_run: choice.dry_run, ..Outcome::default() };
+    let mut outcome = Outcome {
+        matched: rows.len() as u64,
+        missing,
+        dry_run: choice.dry_run,
+        ..Outcome::default()
+    };
     if choice.dry_run {
         return report(deed, choice, &rows, &outcome);
     }
@@ -294,10 +302,9 @@ fn report(deed: Deed, choice: &Choice, rows: &[Row], outcome: &Outcome) -> Resul
             outcome.refused.len()
         ))?;
     }
-    let named_nothing = choice.id.is_some() && rows.is_empty();
-    if named_nothing {
+    if outcome.missing {
         eprintln!("leasehold: record_missing: no record of this flow has this id");
     }
-    let fine = outcome.refused.is_empty() && !named_nothing;
+    let fine = outcome.refused.is_empty() && !outcome.missing;
     Ok(if fine { Ended::Fine } else { Ended::Findings })
 }

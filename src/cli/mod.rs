@@ -17,6 +17,7 @@ mod interventions;
 mod print;
 mod records;
 mod remote;
+mod replay;
 mod run;
 mod sandbox;
 mod signals;
@@ -46,6 +47,7 @@ enum Command {
     List(records::ListArguments),
     Show(records::ShowArguments),
     Audit(audit::AuditArguments),
+    Replay(replay::ReplayArguments),
     Requeue(interventions::RequeueArguments),
     Dismiss(interventions::DismissArguments),
     Repin(interventions::RepinArguments),
@@ -82,6 +84,7 @@ pub fn run() -> ExitCode {
             | Command::List(_)
             | Command::Show(_)
             | Command::Audit(_)
+            | Command::Replay(_)
             | Command::Export(_)
             | Command::Verify(_)
     );
@@ -95,6 +98,7 @@ pub fn run() -> ExitCode {
         Command::List(arguments) => records::list(&arguments),
         Command::Show(arguments) => records::show(&arguments),
         Command::Audit(arguments) => audit::run(&arguments),
+        Command::Replay(arguments) => replay::run(&arguments),
         Command::Requeue(arguments) => on_tokio(interventions::requeue(arguments)),
         Command::Dismiss(arguments) => on_tokio(interventions::dismiss(arguments)),
         Command::Repin(arguments) => on_tokio(interventions::repin(arguments)),

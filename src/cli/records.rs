@@ -3,7 +3,7 @@
 use super::failure::Failed;
 use super::{Ended, print};
 use crate::audit::source::LARGE_BYTES;
-use crate::audit::{Happening, History, Source, States};
+use crate::audit::{Happening, History, Row, Source, States};
 use crate::clock::{Clock as _, SystemClock};
 use clap::{Args, ValueEnum};
 use comfy_table::{Table, presets};
@@ -165,7 +165,7 @@ pub(super) fn health(arguments: &HealthArguments) -> Result<Ended, Failed> {
 }
 
 /// One flow's health; a flow without records takes no lines.
-fn health_lines(flow: &str, health: &serde_json::Value) -> Result<(), Failed> {
+pub(super) fn health_lines(flow: &str, health: &serde_json::Value) -> Result<(), Failed> {
     let counts = health["counts"].as_object().into_iter().flatten();
     let counts: Vec<_> = counts
         .filter(|(_, count)| **count != 0)
@@ -197,6 +197,12 @@ pub(super) fn list(arguments: &ListArguments) -> Result<Ended, Failed> {
         rows.into_iter().try_for_each(|row| print::json(&row))?;
         return Ok(Ended::Fine);
     }
+    print::line(&table(rows).to_string())?;
+    Ok(Ended::Fine)
+}
+
+/// Records as lines under a heading.
+pub(super) fn table(rows: impl IntoIterator<Item = Row>) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(["flow", "id", "site", "state", "attempts", "next", "error"]);
@@ -211,8 +217,7 @@ pub(super) fn list(arguments: &ListArguments) -> Result<Ended, Failed> {
             row.error_code.unwrap_or_default(),
         ]);
     }
-    print::line(&table.to_string())?;
-    Ok(Ended::Fine)
+    table
 }
 
 pub(super) fn show(arguments: &ShowArguments) -> Result<Ended, Failed> {

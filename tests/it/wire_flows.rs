@@ -85,7 +85,7 @@ pub(crate) fn lifecycle(request_id: &str, status: &str) -> String {
     .to_string()
 }
 
-fn processing(known: &ProcessingStatus, status: &str, processed_at: Option<u64>) -> End {
+pub(crate) fn processing(known: &ProcessingStatus, status: &str, processed_at: Option<u64>) -> End {
     Ok(json!({
         "schema": "blun.cms-terminal-receiver-status-response.v1",
         "notification_id": known.notification_id.as_str(),
@@ -112,7 +112,7 @@ pub(crate) fn acknowledge(request: NotificationRequest) -> End {
     Ok(sent.acknowledgement().as_str().to_owned())
 }
 
-fn delivery(request: &DeliveryRequest) -> End {
+pub(crate) fn delivery(request: &DeliveryRequest) -> End {
     Ok(json!({
         "schema": request.operation.response_schema(),
         "operation": request.operation.name(),
