@@ -1,21 +1,25 @@
 //! What the sandbox accepted.
 //!
 //! Owns its memory: which events, removals, deliveries and notifications are known, which events were
-//! overtaken, which bodies arrived. With a file it still knows after a restart what it accepted, even
-//! one by `kill -9`: what is remembered is in the file first, and the file is read by the same path.
+//! overtaken, which bodies arrived. With a file it still knows after a restart what it accepted and how
+//! far its receiver came, even one by `kill -9`: what is remembered is in the file first, and the file
+//! is read by the same path.
 
 pub use super::ledger::{Accepted, BookInvalid};
 
 use super::Wrong;
 use super::cms_removals::{collision, judge};
-use super::ledger::{Arrival, Arrivals, Arrived, Delivered, Ledger, Line, Removed};
+use super::handler::Handling;
+use super::inbox::{Counts, Held, Inbox, Rules};
+use super::ledger::{Arrival, Arrivals, Arrived, Delivered, Ledger, Line, Removed, VERSION};
 use super::lifecycle::{Standing, Step};
-use super::receiver::Processing;
 use leasehold_actors::contract::change::Change;
 use leasehold_actors::contract::notification::Notification;
+use leasehold_actors::contract::payload::Payload;
 use leasehold_actors::contract::removal::{Removal, RemovalKind};
 use leasehold_actors::contract::source::Operation;
 use leasehold_actors::contract::text::{Sha256, Token};
+use leasehold_actors::contract::time::{Ceiling, Timestamp};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -84,13 +88,6 @@ struct Event {
     reads: u64,
 }
 
-/// A notification and how far the work on it has come.
-#[derive(Debug)]
-struct Held {
-    notification: Notification,
-    processing: Processing,
-}
-
 /// The book.
 #[derive(Debug, Default)]
 pub struct Book {
@@ -99,24 +96,29 @@ pub struct Book {
     newest: HashMap<(String, String), (u64, String)>,
     removals: HashMap<(Arrived, Token), Sha256>,
     delivered: HashMap<(Operation, Token), Delivered>,
-    held: HashMap<Token, Held>,
+    inbox: Inbox,
     arrivals: Arrivals,
     ledger: Ledger,
 }
 
 impl Book {
     /// An empty book, or what the file remembers. A last line that was cut short by a kill is dropped.
+    /// A file of version 1 becomes one of this version, in which its notifications came now.
     ///
     /// # Errors
-    /// [`BookInvalid`].
-    pub fn open(path: Option<PathBuf>) -> Result<Self, BookInvalid> {
+    /// [`BookInvalid`]; the file is as it was then.
+    pub fn open(path: Option<PathBuf>, now: Timestamp) -> Result<Self, BookInvalid> {
         let mut book = Self::default();
         let Some(path) = path else { return Ok(book) };
         let (ledger, lines) = Ledger::open(path)?;
+        let is_current = lines.iter().any(|line| matches!(line, Line::Format { .. }));
         for line in lines {
             book.apply(line)?;
         }
         book.ledger = ledger;
+        if !is_current {
+            book.record(Line::Format { version: VERSION, at: now })?;
+        }
         Ok(book)
     }
 
@@ -128,6 +130,7 @@ impl Book {
 
     fn apply(&mut self, line: Line) -> Result<(), BookInvalid> {
         match line {
+            Line::Format { at, .. } => self.inbox.date(at)?,
             Line::Change(accepted) => self.remember(accepted),
             Line::Published { event_id } => {
                 self.event(&event_id)?.standing = Standing::Published;
@@ -146,12 +149,11 @@ impl Book {
                 let identity = (delivered.operation, delivered.request_id.clone());
                 self.delivered.insert(identity, delivered);
             }
-            Line::Notification { body } => {
-                let notification = Notification::parse(body.as_bytes()).map_err(|_| BookInvalid)?;
-                let event_id = notification.event_id.clone();
-                let processing = Processing::Unread;
-                self.held.insert(event_id, Held { notification, processing });
+            Line::Notification { body } => self.inbox.receive_undated(read_back(&body)?)?,
+            Line::Receipt { body, received_at, max_attempts } => {
+                self.inbox.receive(read_back(&body)?, received_at, max_attempts)?;
             }
+            Line::Work { event_id, step } => self.inbox.advance(&event_id, &step)?,
         }
         Ok(())
     }
@@ -167,7 +169,7 @@ impl Book {
     }
 
     fn event(&mut self, event_id: &str) -> Result<&mut Event, BookInvalid> {
-        self.events.get_mut(event_id).ok_or(BookInvalid)
+        self.events.get_mut(event_id).ok_or(BookInvalid::Line)
     }
 
     /// Notes that a change arrived, whatever becomes of it.
@@ -320,40 +322,55 @@ impl Book {
         (change.site_id == *site_id).then_some(change)
     }
 
-    /// Takes a notification at the receiver, or the same one again. A new one is in the file when this
-    /// returns. Its own id needs no look-up: it derives from the body, so that another body under a
-    /// known id is no notification at all.
+    /// Takes a notification at the receiver, or the same one again, which keeps the time and the ceiling
+    /// of the first. A new one is in the file when this returns. Its own id needs no look-up: it derives
+    /// from the body, so that another body under a known id is no notification at all.
     ///
     /// # Errors
     /// [`Wrong::Collision`], [`Wrong::Unavailable`].
-    pub fn hold(&mut self, notification: &Notification) -> Result<(), Wrong> {
-        if let Some(known) = self.held.get(&notification.event_id) {
+    pub fn hold(
+        &mut self,
+        notification: &Notification,
+        received_at: Timestamp,
+        max_attempts: Ceiling,
+    ) -> Result<(), Wrong> {
+        if let Some(known) = self.inbox.get(&notification.event_id) {
             let same = known.notification == *notification;
             return if same { Ok(()) } else { Err(Wrong::Collision) };
         }
         let body = notification.payload.clone();
-        self.record(Line::Notification { body }).map_err(|_| Wrong::Unavailable)
+        let line = Line::Receipt { body, received_at, max_attempts };
+        self.record(line).map_err(|_| Wrong::Unavailable)
     }
 
-    /// Reads how far the work on the notification of this event has come, which takes it one step on;
-    /// `None` when there is none of this site.
+    /// Reads how far the work on the notification of this event has come, and lets the worker turn to
+    /// it then. What it does is in the file when this returns.
+    ///
+    /// # Errors
+    /// [`Wrong::Unknown`], [`Wrong::Unavailable`].
     pub fn process(
         &mut self,
         event_id: &Token,
         site_id: &Token,
-        now_seconds: f64,
-    ) -> Option<(Notification, Processing)> {
-        let held = self.held.get_mut(event_id)?;
-        if held.notification.site_id != *site_id {
-            return None;
+        now: Timestamp,
+        rules: &Rules,
+        handling: impl FnOnce() -> Handling,
+    ) -> Result<Held, Wrong> {
+        let held = self.inbox.get(event_id).filter(|held| held.notification.site_id == *site_id);
+        let held = held.ok_or(Wrong::Unknown)?;
+        let turn = held.turn(now, rules, handling).map_err(|_| Wrong::Unavailable)?;
+        let seen = Held { notification: held.notification.clone(), processing: turn.seen };
+        for step in turn.steps {
+            let line = Line::Work { event_id: event_id.clone(), step };
+            self.record(line).map_err(|_| Wrong::Unavailable)?;
         }
-        held.processing = held.processing.next(now_seconds);
-        Some((held.notification.clone(), held.processing))
+        Ok(seen)
     }
 
-    /// How far the work on each notification has come, in no order.
-    pub fn processings(&self) -> impl Iterator<Item = Processing> + '_ {
-        self.held.values().map(|held| held.processing)
+    /// How many notifications there are of each kind.
+    #[must_use]
+    pub fn counts(&self, now: Timestamp) -> Counts {
+        self.inbox.counts(now)
     }
 
     /// What was seen so far.
@@ -366,13 +383,19 @@ impl Book {
             differing: self.arrivals.differing(),
             source_requests: self.delivered.len() as u64,
             removals: self.removals.len() as u64,
-            notifications: self.held.len() as u64,
+            notifications: self.inbox.total(),
         }
     }
 }
 
+/// A notification as a line of the file has it.
+fn read_back(body: &Payload) -> Result<Notification, BookInvalid> {
+    Notification::parse(body.as_bytes()).map_err(|_| BookInvalid::Line)
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::processing::{self, StateInvalid};
     use super::*;
     use leasehold_actors::contract::lifecycle::RemoteStatus;
     use leasehold_actors::contract::notification::Terminal;
@@ -388,6 +411,20 @@ mod tests {
 
     fn token(text: &str) -> Token {
         Token::new(text).expect("a token")
+    }
+
+    fn time(seconds: f64) -> Timestamp {
+        Timestamp::new(seconds).expect("a time")
+    }
+
+    fn ceiling(attempts: i64) -> Ceiling {
+        Ceiling::new(attempts).expect("within the limits")
+    }
+
+    /// Reads the status of the one notification.
+    fn process(book: &mut Book, site_id: &str, now: f64) -> Result<Held, Wrong> {
+        let rules = Rules::default();
+        book.process(&token("e-1"), &token(site_id), time(now), &rules, || Handling::Done)
     }
 
     /// A removal of the change with this event id and sequence.
@@ -469,13 +506,13 @@ mod tests {
     fn a_book_with_a_file_survives_a_restart_and_a_cut_last_line() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("state");
-        let mut book = Book::open(Some(path.clone())).expect("a new file");
+        let mut book = Book::open(Some(path.clone()), time(1.0)).expect("a new file");
         book.accept(&change("e-1", 1, "text")).expect("writable");
         drop(book);
         let mut bytes = std::fs::read(&path).expect("readable");
         bytes.extend_from_slice(b"{\"event_id\":\"e-2\"");
         std::fs::write(&path, bytes).expect("writable");
-        let mut book = Book::open(Some(path)).expect("the same file");
+        let mut book = Book::open(Some(path), time(1.0)).expect("the same file");
         assert!(matches!(book.accept(&change("e-1", 1, "text")), Ok(Entry::Known(_))));
         assert!(matches!(book.accept(&change("e-2", 2, "text")), Ok(Entry::New(_))));
     }
@@ -574,21 +611,64 @@ mod tests {
     fn the_receiver_takes_one_notification_of_an_event() {
         let mut book = Book::default();
         let published = notification(RemoteStatus::Published);
-        assert_eq!(book.process(&token("e-1"), &token("s"), 7.0), None);
-        assert_eq!(book.hold(&published), Ok(()));
-        assert_eq!(book.hold(&published), Ok(()));
-        assert_eq!(book.hold(&notification(RemoteStatus::Deleted)), Err(Wrong::Collision));
+        assert_eq!(process(&mut book, "s", 7.0).err(), Some(Wrong::Unknown));
+        assert_eq!(book.hold(&published, time(7.0), ceiling(2)), Ok(()));
+        assert_eq!(book.hold(&published, time(8.0), ceiling(3)), Ok(()));
+        let deleted = notification(RemoteStatus::Deleted);
+        assert_eq!(book.hold(&deleted, time(9.0), ceiling(2)), Err(Wrong::Collision));
         assert_eq!(book.summary().notifications, 1);
-        assert_eq!(book.process(&token("e-1"), &token("elsewhere"), 7.0), None);
-        let first = book.process(&token("e-1"), &token("s"), 7.0);
-        assert_eq!(first, Some((published, Processing::Pending)));
+        assert_eq!(process(&mut book, "elsewhere", 9.0).err(), Some(Wrong::Unknown));
+        let held = process(&mut book, "s", 9.0).expect("it is known");
+        assert_eq!((held.notification, held.processing.attempts()), (published, 0));
+        assert_eq!(held.processing.received_at(), time(7.0));
+        assert_eq!(held.processing.max_attempts(), 2);
+    }
+
+    #[test]
+    fn the_work_goes_on_with_each_read_and_after_a_restart_where_it_was() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("state");
+        let mut seen = Vec::new();
+        for now in [10.0, 20.0, 30.0, 40.0] {
+            let mut book = Book::open(Some(path.clone()), time(now)).expect("the same file");
+            let published = notification(RemoteStatus::Published);
+            book.hold(&published, time(now), ceiling(2)).expect("it is the same one");
+            let processing = process(&mut book, "s", now).expect("it is known").processing;
+            seen.push((processing.phase().name(), processing.attempts(), processing.next_at()));
+        }
+        let expected = [
+            ("pending", 0, time(10.0)),
+            ("leased", 1, time(10.0)),
+            ("succeeded", 1, time(20.0)),
+            ("succeeded", 1, time(20.0)),
+        ];
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn a_file_that_tells_of_work_that_cannot_have_been_is_refused_and_left_alone() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("state");
+        let mut book = Book::open(Some(path.clone()), time(1.0)).expect("a new file");
+        let published = notification(RemoteStatus::Published);
+        book.hold(&published, time(1.0), ceiling(2)).expect("writable");
+        let forged = Line::Work {
+            event_id: token("e-1"),
+            step: processing::Step::Expired { at: time(5.0) },
+        };
+        book.ledger.write(&forged).expect("writable");
+        drop(book);
+        let before = std::fs::read(&path).expect("readable");
+        let refused = Book::open(Some(path.clone()), time(2.0)).err();
+        assert_eq!(refused, Some(BookInvalid::Inbox(StateInvalid)));
+        assert_eq!(std::fs::read(&path).expect("readable"), before);
     }
 
     #[test]
     fn everything_that_was_accepted_survives_a_restart() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("state");
-        let mut book = Book::open(Some(path.clone())).expect("a new file");
+        let mut book = Book::open(Some(path.clone()), time(1.0)).expect("a new file");
         for (event_id, sequence) in [("e-1", 1), ("e-2", 2), ("e-3", 3)] {
             book.accept(&change(event_id, sequence, "text")).expect("writable");
             let step = follow(&mut book, event_id, if event_id == "e-2" { 1 } else { 5 });
@@ -600,11 +680,12 @@ mod tests {
         assert_eq!(book.remove(&tombstone), Ok(Receipt::New));
         let document = delivered(Operation::Change, "e-1", "change");
         assert_eq!(book.deliver(&document), Ok(()));
-        assert_eq!(book.hold(&notification(RemoteStatus::Published)), Ok(()));
+        let published = notification(RemoteStatus::Published);
+        assert_eq!(book.hold(&published, time(1.0), ceiling(2)), Ok(()));
         let before = book.summary();
         drop(book);
 
-        let mut book = Book::open(Some(path)).expect("the same file");
+        let mut book = Book::open(Some(path), time(1.0)).expect("the same file");
         assert_eq!(book.summary(), before);
         assert_eq!(book.remove(&cancellation), Ok(Receipt::Known));
         assert_eq!(book.remove(&tombstone), Ok(Receipt::Known));
@@ -614,6 +695,7 @@ mod tests {
         assert_eq!(follow(&mut book, "e-3", 1), Step::Published);
         let other = delivered(Operation::Change, "e-1", "other");
         assert_eq!(book.deliver(&other), Err(Wrong::Collision));
-        assert_eq!(book.hold(&notification(RemoteStatus::Deleted)), Err(Wrong::Collision));
+        let deleted = notification(RemoteStatus::Deleted);
+        assert_eq!(book.hold(&deleted, time(1.0), ceiling(2)), Err(Wrong::Collision));
     }
 }

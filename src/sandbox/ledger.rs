@@ -1,27 +1,55 @@
 //! What the sandbox keeps in writing: the log of what arrived, and the file of what it accepted.
 //!
-//! Owns the lines of that file, how they are written and read back. Must not know which line may be
-//! written when.
+//! Owns the lines of that file, its version, how lines are written and read back. Must not know which
+//! line may be written when.
+//!
+//! Version 1 named no version, and of a notification kept nothing but its body. A file of it goes on as
+//! version 2: the line that says so comes after what was there, which stays as it is.
 
+use super::processing::{StateInvalid, Step};
 use leasehold_actors::contract::payload::Payload;
 use leasehold_actors::contract::removal::RemovalKind;
 use leasehold_actors::contract::source::Operation;
 use leasehold_actors::contract::text::{Sha256, Token};
+use leasehold_actors::contract::time::{Ceiling, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 
-/// A state file that cannot be used.
+/// The version that is written.
+pub const VERSION: u32 = 2;
+
+/// A state file that cannot be used. It is left as it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("sandbox_state: the state file cannot be read or written")]
-pub struct BookInvalid;
+pub enum BookInvalid {
+    /// The system does not let it be read or written.
+    #[error("sandbox_state: the state file cannot be read or written")]
+    Unusable,
+    /// A line is none of ours, or not in its place.
+    #[error("sandbox_state_invalid: the state file has a line that cannot be")]
+    Line,
+    /// It has a version of later.
+    #[error("sandbox_state_newer: a newer leasehold wrote the state file")]
+    Newer,
+    /// Something is said to have happened to a notification that cannot have.
+    #[error("{0}: the state file tells of a notification what cannot have happened")]
+    Inbox(#[from] StateInvalid),
+}
 
 /// One line of the state file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Line {
+    /// The lines after this one are of this version.
+    Format {
+        /// The version.
+        version: u32,
+        /// When it was begun.
+        #[serde(with = "super::exact")]
+        at: Timestamp,
+    },
     /// The CMS accepted a change.
     Change(Accepted),
     /// A read of the lifecycle found this change published; it stays published.
@@ -35,10 +63,27 @@ pub enum Line {
     Tombstone(Removed),
     /// The source runtime accepted a document.
     Source(Delivered),
-    /// The receiver accepted a notification.
+    /// The receiver accepted a notification; in version 1 only.
     Notification {
         /// Its exact body, from which everything else derives.
         body: Payload,
+    },
+    /// The receiver accepted a notification.
+    Receipt {
+        /// Its exact body.
+        body: Payload,
+        /// When it came first.
+        #[serde(with = "super::exact")]
+        received_at: Timestamp,
+        /// Attempts it may have.
+        max_attempts: Ceiling,
+    },
+    /// The work on a notification went on.
+    Work {
+        /// The change it is about.
+        event_id: Token,
+        /// What happened.
+        step: Step,
     },
 }
 
@@ -108,11 +153,13 @@ struct Open {
     file: File,
     /// Bytes of whole lines.
     length: u64,
+    /// Whether the half of a line may follow them.
+    frayed: bool,
 }
 
 impl Ledger {
     /// Opens a file, or makes an empty one, and reads its lines. A last line that was cut short by a
-    /// kill is dropped.
+    /// kill is passed over, and goes when the next one is written.
     ///
     /// # Errors
     /// [`BookInvalid`].
@@ -124,27 +171,28 @@ impl Ledger {
             use std::os::unix::fs::OpenOptionsExt as _;
             options.mode(0o600);
         }
-        let file = options.open(path).map_err(|_| BookInvalid)?;
+        let file = options.open(path).map_err(|_| BookInvalid::Unusable)?;
         let (lines, length) = read_lines(&file)?;
-        if length < file.metadata().map_err(|_| BookInvalid)?.len() {
-            file.set_len(length).map_err(|_| BookInvalid)?;
-        }
-        Ok((Self(Some(Open { file, length })), lines))
+        let metadata = file.metadata().map_err(|_| BookInvalid::Unusable)?;
+        let frayed = length < metadata.len();
+        Ok((Self(Some(Open { file, length, frayed })), lines))
     }
 
     /// Writes one line; it is in the file when this returns. Without a file there is nothing to do.
     ///
     /// # Errors
-    /// [`BookInvalid`]; the line is not in the file then.
+    /// [`BookInvalid::Unusable`]; the line is not in the file then.
     pub fn write(&mut self, line: &Line) -> Result<(), BookInvalid> {
         let Some(open) = &mut self.0 else { return Ok(()) };
-        let mut bytes = serde_json::to_vec(line).map_err(|_| BookInvalid)?;
+        let mut bytes = serde_json::to_vec(line).map_err(|_| BookInvalid::Unusable)?;
         bytes.push(b'\n');
-        if open.file.write_all(&bytes).is_err() {
-            // The next line must not be glued to the half of this one.
-            open.file.set_len(open.length).map_err(|_| BookInvalid)?;
-            return Err(BookInvalid);
+        if open.frayed {
+            // This line must not be glued to the half of another.
+            open.file.set_len(open.length).map_err(|_| BookInvalid::Unusable)?;
         }
+        open.frayed = true;
+        open.file.write_all(&bytes).map_err(|_| BookInvalid::Unusable)?;
+        open.frayed = false;
         open.length += bytes.len() as u64;
         Ok(())
     }
@@ -154,15 +202,38 @@ impl Ledger {
 fn read_lines(file: &File) -> Result<(Vec<Line>, u64), BookInvalid> {
     let mut reader = BufReader::new(file);
     let (mut lines, mut length, mut bytes) = (Vec::new(), 0, Vec::new());
-    while reader.read_until(b'\n', &mut bytes).map_err(|_| BookInvalid)? > 0 {
+    let mut is_current = false;
+    while reader.read_until(b'\n', &mut bytes).map_err(|_| BookInvalid::Unusable)? > 0 {
         if bytes.last() != Some(&b'\n') {
             break;
         }
-        lines.push(serde_json::from_slice(&bytes).map_err(|_| BookInvalid)?);
+        let line: Line = serde_json::from_slice(&bytes).map_err(|_| BookInvalid::Line)?;
+        is_current = in_its_place(&line, is_current)?;
+        lines.push(line);
         length += bytes.len() as u64;
         bytes.clear();
     }
     Ok((lines, length))
+}
+
+/// Whether the lines after this one are of the version that is written now, when those before it are
+/// or are not. A newer version ends it here: what follows may be no line to us.
+fn in_its_place(line: &Line, is_current: bool) -> Result<bool, BookInvalid> {
+    match line {
+        Line::Format { version, .. } if *version > VERSION => Err(BookInvalid::Newer),
+        Line::Format { version: VERSION, .. } if !is_current => Ok(true),
+        Line::Notification { .. } if !is_current => Ok(false),
+        Line::Receipt { .. } | Line::Work { .. } if is_current => Ok(true),
+        Line::Format { .. }
+        | Line::Notification { .. }
+        | Line::Receipt { .. }
+        | Line::Work { .. } => Err(BookInvalid::Line),
+        Line::Change(_)
+        | Line::Published { .. }
+        | Line::Cancellation(_)
+        | Line::Tombstone(_)
+        | Line::Source(_) => Ok(is_current),
+    }
 }
 
 /// Where a document arrived, and what it is.
@@ -289,7 +360,12 @@ mod tests {
         Token::new(text).expect("a token")
     }
 
+    fn time(seconds: f64) -> Timestamp {
+        Timestamp::new(seconds).expect("a time")
+    }
+
     fn one_of_each() -> Vec<Line> {
+        let body = || Payload::from_canonical("{\"a\":1}".into());
         let removed = || Removed {
             request_id: token("r-1"),
             event_id: token("e-1"),
@@ -317,7 +393,14 @@ mod tests {
                 sha256: Sha256::of(b"document"),
                 max_attempts: 20,
             }),
-            Line::Notification { body: Payload::from_canonical("{\"a\":1}".into()) },
+            Line::Notification { body: body() },
+            Line::Format { version: VERSION, at: time(1_900_000_000.123_456_7) },
+            Line::Receipt {
+                body: body(),
+                received_at: time(123.5),
+                max_attempts: Ceiling::new(2).expect("within the limits"),
+            },
+            Line::Work { event_id: token("e-1"), step: Step::Expired { at: time(0.0) } },
         ]
     }
 
@@ -339,20 +422,49 @@ mod tests {
                 value["kind"].as_str().expect("a kind").to_owned()
             })
             .collect();
-        assert_eq!(
-            kinds,
-            ["change", "published", "cancellation", "tombstone", "source", "notification"]
-        );
+        let before = ["change", "published", "cancellation", "tombstone", "source", "notification"];
+        assert_eq!(kinds, [&before[..], &["format", "receipt", "work"]].concat());
         let (_, lines) = Ledger::open(path).expect("the same file");
         assert_eq!(lines, one_of_each());
     }
 
     #[test]
-    fn a_line_of_no_known_kind_is_not_skipped() {
+    fn a_line_that_is_none_or_is_out_of_place_is_not_skipped_and_the_file_stays() {
+        let format =
+            |version: u32| format!("{{\"kind\":\"format\",\"version\":{version},\"at\":\"1\"}}");
+        let body = "{\"kind\":\"notification\",\"body\":\"{}\"}".to_owned();
+        let work =
+            "{\"kind\":\"work\",\"event_id\":\"e-1\",\"step\":{\"did\":\"expired\",\"at\":\"1\"}}";
+        let work = work.to_owned();
+        let gossip = "{\"kind\":\"gossip\",\"event_id\":\"e-1\"}".to_owned();
+        for (lines, expected) in [
+            (vec![gossip.clone()], BookInvalid::Line),
+            (vec![work], BookInvalid::Line),
+            (vec![format(2), body], BookInvalid::Line),
+            (vec![format(2), format(2)], BookInvalid::Line),
+            (vec![format(1)], BookInvalid::Line),
+            (vec![format(3), gossip], BookInvalid::Newer),
+        ] {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let path = folder.path().join("state");
+            let text = format!("{}\n{{\"cut", lines.join("\n"));
+            std::fs::write(&path, &text).expect("writable");
+            assert_eq!(Ledger::open(path.clone()).err(), Some(expected), "{text}");
+            assert_eq!(std::fs::read_to_string(&path).expect("text"), text);
+        }
+    }
+
+    #[test]
+    fn the_half_of_a_line_goes_when_the_next_one_is_written() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("state");
-        std::fs::write(&path, "{\"kind\":\"gossip\",\"event_id\":\"e-1\"}\n").expect("writable");
-        assert!(matches!(Ledger::open(path), Err(BookInvalid)));
+        std::fs::write(&path, "{\"kind\":\"published\",\"event").expect("writable");
+        let (mut ledger, none) = Ledger::open(path.clone()).expect("the rest is sound");
+        assert!(none.is_empty());
+        let line = Line::Published { event_id: "e-1".into() };
+        ledger.write(&line).expect("writable");
+        drop(ledger);
+        assert_eq!(Ledger::open(path).expect("the same file").1, [line]);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! A local CMS, source runtime and receiver that speak the contract, for trying things out and for
 //! tests.
 //!
-//! Owns the server, its address, its end, and the checks the source runtime and the receiver share.
-//! Loopback only unless told otherwise. It keeps what it accepted, answers like the reference's
-//! servers (contract 3.2 to 3.5), and misbehaves on demand.
+//! Owns the server, its address, its clock and its end. Loopback only unless told otherwise. It keeps
+//! what it accepted, answers like the reference's servers (contract 3.2 to 3.5, 4.6), and misbehaves on
+//! demand.
 //!
 //! | module | owns |
 //! | --- | --- |
@@ -13,35 +13,49 @@
 //! | [`cms`] | the CMS's operations on a change |
 //! | [`cms_removals`] | the CMS's cancellation, tombstone and status |
 //! | [`lifecycle`] | how far a change has come |
+//! | [`surface`] | checks and refusals the source runtime and the receiver share |
 //! | [`source`] | the source runtime's operations |
 //! | [`receiver`] | the receiver's operations |
+//! | [`inbox`] | what the receiver's worker does about the notifications it took |
+//! | [`processing`] | the work on one notification |
+//! | [`handler`] | what the receiver's host makes of a notification |
 //! | [`reply`] | answers in their canonical form |
 
 pub mod book;
 pub mod cms;
 pub mod cms_removals;
+mod exact;
 pub mod faults;
+pub mod handler;
+pub mod inbox;
 pub mod ledger;
 pub mod lifecycle;
+pub mod processing;
 pub mod receiver;
 pub mod reply;
 pub mod source;
+pub mod surface;
+
+pub use surface::Wrong;
+pub(crate) use surface::{Surface, admitted, bound, site_event};
 
 use crate::clock::{Clock, SystemClock};
 use crate::http::HmacSha256Signer;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::routing::get;
 use book::{Book, BookInvalid, Summary};
 use faults::{Faults, Rates};
+use handler::Handling;
+use inbox::Rules;
 use leasehold_actors::contract::MESSAGE_BYTES_MAX;
-use leasehold_actors::contract::capabilities::{self, Route};
+use leasehold_actors::contract::capabilities;
 use leasehold_actors::contract::change::Change;
-use leasehold_actors::contract::json::Value;
 use leasehold_actors::contract::payload::Payload;
 use leasehold_actors::contract::text::{Sha256, Token};
+use leasehold_actors::contract::time::Timestamp;
 use ledger::{Arrival, Arrived};
 use reply::{count, json, object, raw, text};
 use secrecy::SecretSlice;
@@ -62,7 +76,7 @@ pub const DEMO_KEY_ID: &str = "sandbox";
 pub struct SandboxOptions {
     /// Where it listens; port 0 picks a free one.
     pub listen: SocketAddr,
-    /// The file in which it remembers what it accepted.
+    /// The file in which it remembers what it accepted, and how far its receiver came.
     pub state: Option<PathBuf>,
     /// Where misbehaviour is drawn from.
     pub seed: u64,
@@ -70,6 +84,10 @@ pub struct SandboxOptions {
     pub latency_milliseconds: u64,
     /// How often it misbehaves.
     pub rates: Rates,
+    /// How its receiver works on what it took.
+    pub inbox: Rules,
+    /// How often the receiver's handler misbehaves.
+    pub handler: Rates<Handling>,
 }
 
 impl Default for SandboxOptions {
@@ -80,6 +98,8 @@ impl Default for SandboxOptions {
             seed: 1,
             latency_milliseconds: 0,
             rates: Rates::default(),
+            inbox: Rules::default(),
+            handler: Rates::default(),
         }
     }
 }
@@ -90,9 +110,12 @@ pub enum SandboxInvalid {
     /// The address is taken or not ours.
     #[error("sandbox_listen: the address cannot be listened on")]
     Listen,
-    /// The state file cannot be read or written.
+    /// The state file cannot be used.
     #[error("{0}")]
     State(#[from] BookInvalid),
+    /// The clock gives no time.
+    #[error("sandbox_clock: the clock gives no time")]
+    Clock,
 }
 
 /// What all requests share.
@@ -102,6 +125,7 @@ pub(crate) struct World {
     pub(crate) signer: HmacSha256Signer,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) latency_milliseconds: u64,
+    pub(crate) inbox: Rules,
     received: watch::Sender<u64>,
 }
 
@@ -118,6 +142,11 @@ impl World {
         self.received.send_modify(|count| *count += 1);
     }
 
+    /// The time of a request.
+    pub(crate) fn now(&self) -> Result<Timestamp, Wrong> {
+        Timestamp::new(self.clock.now_seconds()).ok_or(Wrong::Unavailable)
+    }
+
     pub(crate) fn book(&self) -> MutexGuard<'_, Book> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -125,126 +154,6 @@ impl World {
     pub(crate) fn faults(&self) -> MutexGuard<'_, Faults> {
         self.faults.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// What is wrong with a request to the source runtime or the receiver. Its text is the last part of
-/// the code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Wrong {
-    /// No document of this operation, or headers that do not agree with it.
-    #[error("request_invalid")]
-    Malformed,
-    /// Nobody is named as the caller.
-    #[error("authentication_required")]
-    Unauthenticated,
-    /// About an event that is not known, or that belongs to another site.
-    #[error("event_unknown")]
-    Unknown,
-    /// Another body is known under this identity.
-    #[error("idempotency_collision")]
-    Collision,
-    /// Another content type than the surface takes.
-    #[error("content_type_invalid")]
-    ContentType,
-    /// What would be accepted cannot be written down.
-    #[error("unavailable")]
-    Unavailable,
-}
-
-impl Wrong {
-    fn status(self) -> StatusCode {
-        match self {
-            Self::Malformed => StatusCode::BAD_REQUEST,
-            Self::Unauthenticated => StatusCode::UNAUTHORIZED,
-            Self::Unknown => StatusCode::NOT_FOUND,
-            Self::Collision => StatusCode::CONFLICT,
-            Self::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-        }
-    }
-}
-
-/// How the source runtime and the receiver differ where they check and refuse alike.
-pub(crate) struct Surface {
-    pub(crate) error_schema: &'static str,
-    pub(crate) code_prefix: &'static str,
-    /// In lower case and without spaces.
-    pub(crate) content_types: &'static [&'static str],
-}
-
-impl Surface {
-    pub(crate) fn refuse(&self, wrong: Wrong) -> Response<Body> {
-        let code = format!("{}.{wrong}", self.code_prefix);
-        let value = object(vec![
-            ("schema", text(self.error_schema)),
-            ("status", text("BLOCK")),
-            ("error_code", text(&code)),
-        ]);
-        json(wrong.status(), &value)
-    }
-
-    /// Answers with the capability document, in the envelope of its route.
-    pub(crate) async fn offer(
-        &self,
-        world: &World,
-        headers: &HeaderMap,
-        (route, document): (&Route, &Value),
-    ) -> Response<Body> {
-        let answer = || {
-            object(vec![
-                ("schema", text(route.response_schema)),
-                ("capabilities", document.clone()),
-            ])
-        };
-        self.show(world, headers, answer).await
-    }
-
-    /// Answers a read without a body.
-    pub(crate) async fn show(
-        &self,
-        world: &World,
-        headers: &HeaderMap,
-        answer: impl FnOnce() -> Value,
-    ) -> Response<Body> {
-        match authenticated(headers) {
-            Ok(()) => cms::misbehaving(world, || json(StatusCode::OK, &answer())).await,
-            Err(wrong) => self.refuse(wrong),
-        }
-    }
-}
-
-/// Whether a caller is named; who it is does not matter here.
-fn authenticated(headers: &HeaderMap) -> Result<(), Wrong> {
-    if headers.contains_key(header::AUTHORIZATION) { Ok(()) } else { Err(Wrong::Unauthenticated) }
-}
-
-/// What every request with a body has to pass before the body is looked at.
-pub(crate) fn admitted(surface: &Surface, headers: &HeaderMap) -> Result<(), Wrong> {
-    authenticated(headers)?;
-    let given = single(headers, "content-type").map(|kind| kind.replace(' ', ""));
-    let known = |kind: &String| surface.content_types.contains(&kind.to_ascii_lowercase().as_str());
-    if given.as_ref().is_some_and(known) { Ok(()) } else { Err(Wrong::ContentType) }
-}
-
-/// Whether a header is there once and says this.
-pub(crate) fn bound(headers: &HeaderMap, name: &str, value: &str) -> Result<(), Wrong> {
-    if single(headers, name) == Some(value) { Ok(()) } else { Err(Wrong::Malformed) }
-}
-
-fn single<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    let mut values = headers.get_all(name).iter();
-    let value = values.next()?.to_str().ok()?;
-    values.next().is_none().then_some(value)
-}
-
-/// The event and the site a route's question is about; `None` when it is no question of this route.
-pub(crate) fn site_event(value: &Value, route: &Route) -> Option<(Token, Token)> {
-    let request = value.as_object()?;
-    let named = Some(request.text("schema")?) == route.request_schema;
-    if !named || !request.has_exactly(route.request_fields) {
-        return None;
-    }
-    Some((Token::new(request.text("event_id")?)?, Token::new(request.text("site_id")?)?))
 }
 
 fn router(world: Arc<World>) -> Router {
@@ -326,7 +235,19 @@ impl Sandbox {
     /// # Errors
     /// [`SandboxInvalid`].
     pub async fn start(options: SandboxOptions) -> Result<Self, SandboxInvalid> {
-        let book = Book::open(options.state)?;
+        Self::start_at(options, SystemClock).await
+    }
+
+    /// The same by another clock than the system's.
+    ///
+    /// # Errors
+    /// [`SandboxInvalid`].
+    pub async fn start_at(
+        options: SandboxOptions,
+        clock: impl Clock,
+    ) -> Result<Self, SandboxInvalid> {
+        let now = Timestamp::new(clock.now_seconds()).ok_or(SandboxInvalid::Clock)?;
+        let book = Book::open(options.state, now)?;
         let listener =
             TcpListener::bind(options.listen).await.map_err(|_| SandboxInvalid::Listen)?;
         let address = listener.local_addr().map_err(|_| SandboxInvalid::Listen)?;
@@ -334,10 +255,11 @@ impl Sandbox {
         let key = SecretSlice::from(DEMO_KEY.to_vec());
         let world = Arc::new(World {
             book: Mutex::new(book),
-            faults: Mutex::new(Faults::new(options.seed, options.rates)),
+            faults: Mutex::new(Faults::new(options.seed, options.rates, options.handler)),
             signer: HmacSha256Signer::new(key_id, key).expect("the demo key is not empty"),
-            clock: Arc::new(SystemClock),
+            clock: Arc::new(clock),
             latency_milliseconds: options.latency_milliseconds,
+            inbox: options.inbox,
             received: watch::Sender::new(0),
         });
         let (stop, stopped) = oneshot::channel::<()>();
@@ -398,66 +320,6 @@ impl Sandbox {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const ANY: Surface = Surface {
-        error_schema: "s",
-        code_prefix: "surface",
-        content_types: &["application/json;charset=utf-8"],
-    };
-
-    fn headers(named: &[(&'static str, &'static str)]) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        for (name, value) in named.iter().copied() {
-            headers.append(name, HeaderValue::from_static(value));
-        }
-        headers
-    }
-
-    #[test]
-    fn a_caller_is_named_and_the_content_type_is_one_of_the_surface() {
-        let (caller, kind) = ("authorization", "content-type");
-        for (named, admits) in [
-            (vec![(caller, "x"), (kind, "application/json;charset=utf-8")], Ok(())),
-            (vec![(caller, "x"), (kind, "Application/JSON ; Charset=UTF-8")], Ok(())),
-            (vec![(kind, "application/json;charset=utf-8")], Err(Wrong::Unauthenticated)),
-            (vec![(caller, "x")], Err(Wrong::ContentType)),
-            (vec![(caller, "x"), (kind, "application/json")], Err(Wrong::ContentType)),
-            (
-                vec![
-                    (caller, "x"),
-                    (kind, "application/json;charset=utf-8"),
-                    (kind, "application/json;charset=utf-8"),
-                ],
-                Err(Wrong::ContentType),
-            ),
-        ] {
-            assert_eq!(admitted(&ANY, &headers(&named)), admits, "{named:?}");
-        }
-    }
-
-    #[test]
-    fn a_binding_header_is_there_once_and_says_the_same() {
-        let once = headers(&[("idempotency-key", "a")]);
-        assert_eq!(bound(&once, "idempotency-key", "a"), Ok(()));
-        assert_eq!(bound(&once, "idempotency-key", "b"), Err(Wrong::Malformed));
-        assert_eq!(bound(&once, "other", "a"), Err(Wrong::Malformed));
-        let twice = headers(&[("idempotency-key", "a"), ("idempotency-key", "a")]);
-        assert_eq!(bound(&twice, "idempotency-key", "a"), Err(Wrong::Malformed));
-    }
-
-    #[test]
-    fn each_refusal_has_its_status() {
-        for (wrong, status) in [
-            (Wrong::Malformed, 400),
-            (Wrong::Unauthenticated, 401),
-            (Wrong::Unknown, 404),
-            (Wrong::Collision, 409),
-            (Wrong::ContentType, 415),
-            (Wrong::Unavailable, 503),
-        ] {
-            assert_eq!(ANY.refuse(wrong).status().as_u16(), status, "{wrong}");
-        }
-    }
 
     #[test]
     fn a_log_line_names_what_arrived() {

@@ -1,16 +1,18 @@
 //! The receiver of terminal notifications over HTTP (contract 2.6, 3.5, 4.6).
 //!
-//! Owns the order of its checks, its answers, and how the work on a notification goes on: by one step
-//! with each read of its status.
+//! Owns the order of its checks and its answers. A read of a status is answered and then sets the
+//! worker going; how, is the inbox's.
 
 use super::cms::misbehaving;
+use super::inbox::{Counts, Held};
 use super::ledger::Arrived;
+use super::processing::Phase;
 use super::reply::{count, json, object, raw, text};
 use super::{Surface, World, Wrong, admitted, bound, site_event};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{HeaderMap, Response, StatusCode};
+use axum::http::{HeaderMap, Response, StatusCode, Uri, header};
 use axum::routing::{get, post};
 use leasehold_actors::contract::capabilities::receiver::{
     CAPABILITIES, HEALTH, NOTIFICATION, READINESS, STATUS,
@@ -20,10 +22,8 @@ use leasehold_actors::contract::json::Value;
 use leasehold_actors::contract::notification::{NOTIFICATION_BYTES_MAX, Notification};
 use leasehold_actors::contract::payload::Payload;
 use leasehold_actors::contract::text::{Sha256, Token};
+use leasehold_actors::contract::time::Timestamp;
 use std::sync::{Arc, LazyLock};
-
-/// How long the worker of the receiver leases a notification, in seconds.
-const LEASE_SECONDS: f64 = 60.0;
 
 static SURFACE: Surface = Surface {
     error_schema: "blun.cms-source-terminal-notification-http-error.v1",
@@ -38,38 +38,6 @@ pub(super) static DOCUMENT: LazyLock<Value> =
 static DIGEST: LazyLock<String> =
     LazyLock::new(|| digest(&DOCUMENT).expect("our own document has its digest").to_string());
 
-/// How far the work on a notification has come.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Processing {
-    /// Its status was not read yet.
-    Unread,
-    /// Not tried yet.
-    Pending,
-    /// Being tried.
-    Leased {
-        /// When the lease ends.
-        expires_at: f64,
-    },
-    /// Done.
-    Succeeded {
-        /// When it was.
-        processed_at: f64,
-    },
-}
-
-impl Processing {
-    /// One step on, at this time; what is done stays as it is.
-    #[must_use]
-    pub fn next(self, now_seconds: f64) -> Self {
-        match self {
-            Self::Unread => Self::Pending,
-            Self::Pending => Self::Leased { expires_at: now_seconds + LEASE_SECONDS },
-            Self::Leased { .. } => Self::Succeeded { processed_at: now_seconds },
-            Self::Succeeded { processed_at } => Self::Succeeded { processed_at },
-        }
-    }
-}
-
 pub(super) fn routes() -> Router<Arc<World>> {
     Router::new()
         .route(NOTIFICATION.path, post(notify))
@@ -82,20 +50,29 @@ pub(super) fn routes() -> Router<Arc<World>> {
 
 async fn notify(
     State(world): State<Arc<World>>,
+    uri: Uri,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response<Body> {
-    let notification = match read_notification(&headers, &body) {
-        Ok(notification) => notification,
+    let read = plain(&uri, &headers).and_then(|()| read_notification(&headers, &body));
+    let (notification, now) = match read.and_then(|read| Ok((read, world.now()?))) {
+        Ok(received) => received,
         Err(wrong) => return SURFACE.refuse(wrong),
     };
     let sha256 = notification.payload.sha256();
     world.arrive(Arrived::Notification, &notification.event_id, sha256);
-    misbehaving(&world, || match world.book().hold(&notification) {
+    let max_attempts = world.inbox.max_attempts;
+    misbehaving(&world, || match world.book().hold(&notification, now, max_attempts) {
         Ok(()) => raw(StatusCode::OK, notification.acknowledgement().as_str().to_owned()),
         Err(wrong) => SURFACE.refuse(wrong),
     })
     .await
+}
+
+/// A request with nothing but its path and a body of a known length.
+fn plain(uri: &Uri, headers: &HeaderMap) -> Result<(), Wrong> {
+    let chunked = headers.contains_key(header::TRANSFER_ENCODING);
+    if uri.query().is_some() || chunked { Err(Wrong::Malformed) } else { Ok(()) }
 }
 
 /// A notification in its canonical form whose headers agree with it.
@@ -115,19 +92,21 @@ fn read_notification(headers: &HeaderMap, body: &[u8]) -> Result<Notification, W
 
 async fn status(
     State(world): State<Arc<World>>,
+    uri: Uri,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response<Body> {
-    let (event_id, site_id) = match read_status(&headers, &body) {
+    let read = plain(&uri, &headers).and_then(|()| read_status(&headers, &body));
+    let ((event_id, site_id), now) = match read.and_then(|read| Ok((read, world.now()?))) {
         Ok(asked) => asked,
         Err(wrong) => return SURFACE.refuse(wrong),
     };
-    let now = world.clock.now_seconds();
-    misbehaving(&world, || match world.book().process(&event_id, &site_id, now) {
-        Some((notification, processing)) => {
-            json(StatusCode::OK, &standing(&notification, processing, now))
+    misbehaving(&world, || {
+        let handling = || world.faults().handling();
+        match world.book().process(&event_id, &site_id, now, &world.inbox, handling) {
+            Ok(held) => json(StatusCode::OK, &standing(&held, now)),
+            Err(wrong) => SURFACE.refuse(wrong),
         }
-        None => SURFACE.refuse(Wrong::Unknown),
     })
     .await
 }
@@ -144,17 +123,16 @@ fn read_status(headers: &HeaderMap, body: &[u8]) -> Result<(Token, Token), Wrong
 }
 
 /// What the receiver says about a notification (contract 2.6).
-fn standing(notification: &Notification, processing: Processing, now_seconds: f64) -> Value {
-    let (status, attempts, next_at, lease, processed) = match processing {
-        Processing::Unread | Processing::Pending => {
-            ("pending", 0, now_seconds, Value::Null, Value::Null)
+fn standing(held: &Held, now: Timestamp) -> Value {
+    let Held { notification, processing } = held;
+    let time = |at: &Timestamp| Value::Float(at.seconds());
+    let (lease, code, processed) = match processing.phase() {
+        Phase::Pending => (Value::Null, Value::Null, Value::Null),
+        Phase::Leased { ends_at, .. } => (time(ends_at), Value::Null, Value::Null),
+        Phase::RetryWait { code } | Phase::Failed { code } => {
+            (Value::Null, text(code.as_str()), Value::Null)
         }
-        Processing::Leased { expires_at } => {
-            ("leased", 1, now_seconds, Value::Float(expires_at), Value::Null)
-        }
-        Processing::Succeeded { processed_at } => {
-            ("succeeded", 1, processed_at, Value::Null, Value::Float(processed_at))
-        }
+        Phase::Succeeded { processed_at } => (Value::Null, Value::Null, time(processed_at)),
     };
     object(vec![
         ("schema", text(STATUS.response_schema)),
@@ -163,13 +141,13 @@ fn standing(notification: &Notification, processing: Processing, now_seconds: f6
         ("site_id", text(notification.site_id.as_str())),
         ("terminal_status", text(notification.terminal_status.name())),
         ("notification_sha256", text(&notification.payload.sha256().to_string())),
-        ("processing_status", text(status)),
-        ("attempts", count(attempts)),
-        ("max_attempts", count(5)),
-        ("next_attempt_at", Value::Float(next_at)),
+        ("processing_status", text(processing.phase().name())),
+        ("attempts", count(processing.attempts().into())),
+        ("max_attempts", count(processing.max_attempts().into())),
+        ("next_attempt_at", time(&processing.next_at())),
         ("lease_expires_at", lease),
-        ("lease_expired", Value::Bool(false)),
-        ("last_error_code", Value::Null),
+        ("lease_expired", Value::Bool(processing.is_expired(now))),
+        ("last_error_code", code),
         ("processed_at", processed),
         ("capabilities_sha256", text(&DIGEST)),
     ])
@@ -180,64 +158,88 @@ async fn offer(State(world): State<Arc<World>>, headers: HeaderMap) -> Response<
 }
 
 async fn health(State(world): State<Arc<World>>, headers: HeaderMap) -> Response<Body> {
-    SURFACE.show(&world, &headers, || condition(world.book().processings())).await
+    let now = match world.now() {
+        Ok(now) => now,
+        Err(wrong) => return SURFACE.refuse(wrong),
+    };
+    let answer = || {
+        let counts = world.book().counts(now);
+        json(condition_status(&counts), &condition(&counts))
+    };
+    SURFACE.answer(&world, &headers, answer).await
+}
+
+/// An inbox that is blocked says so with 503.
+fn condition_status(counts: &Counts) -> StatusCode {
+    match counts.error_code() {
+        None => StatusCode::OK,
+        Some(_) => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+/// Whether the inbox is blocked, and why.
+fn inbox_status(counts: &Counts) -> (&'static str, Value) {
+    counts.error_code().map_or(("ok", Value::Null), |code| ("blocked", text(code)))
 }
 
 /// How the receiver is, with its work by state.
-fn condition(processings: impl Iterator<Item = Processing>) -> Value {
-    let (mut pending, mut leased, mut succeeded) = (0, 0, 0);
-    for processing in processings {
-        match processing {
-            Processing::Unread | Processing::Pending => pending += 1,
-            Processing::Leased { .. } => leased += 1,
-            Processing::Succeeded { .. } => succeeded += 1,
-        }
-    }
-    let counts = object(vec![
-        ("pending", count(pending)),
-        ("leased", count(leased)),
-        ("retry_wait", count(0)),
-        ("succeeded", count(succeeded)),
-        ("failed", count(0)),
+fn condition(counts: &Counts) -> Value {
+    let (status, error_code) = inbox_status(counts);
+    let by_state = object(vec![
+        ("pending", count(counts.pending)),
+        ("leased", count(counts.leased)),
+        ("retry_wait", count(counts.retry_wait)),
+        ("succeeded", count(counts.succeeded)),
+        ("failed", count(counts.failed)),
     ]);
     object(vec![
         ("schema", text(HEALTH.response_schema)),
-        ("status", text("ok")),
+        ("status", text(status)),
         ("runtime_state", text("running")),
         ("worker_state", text("running")),
-        ("inbox_status", text("ok")),
-        ("received", count(pending + leased + succeeded)),
-        ("processing_counts", counts),
-        ("processing_due", count(pending)),
-        ("expired_leases", count(0)),
-        ("failed", count(0)),
-        ("error_code", Value::Null),
+        ("inbox_status", text(status)),
+        ("received", count(counts.received())),
+        ("processing_counts", by_state),
+        ("processing_due", count(counts.due)),
+        ("expired_leases", count(counts.expired)),
+        ("failed", count(counts.failed)),
+        ("error_code", error_code),
         ("capabilities_sha256", text(&DIGEST)),
     ])
 }
 
+/// Whether it takes more, which no notification that failed keeps it from.
 async fn readiness(State(world): State<Arc<World>>, headers: HeaderMap) -> Response<Body> {
-    SURFACE
-        .show(&world, &headers, || {
-            object(vec![
-                ("schema", text(READINESS.response_schema)),
-                ("status", text("ready")),
-                ("worker_state", text("running")),
-                ("inbox_status", text("ok")),
-                ("error_code", Value::Null),
-                ("capabilities_sha256", text(&DIGEST)),
-            ])
-        })
-        .await
+    let now = match world.now() {
+        Ok(now) => now,
+        Err(wrong) => return SURFACE.refuse(wrong),
+    };
+    let answer = || {
+        let (status, error_code) = inbox_status(&world.book().counts(now));
+        object(vec![
+            ("schema", text(READINESS.response_schema)),
+            ("status", text("ready")),
+            ("worker_state", text("running")),
+            ("inbox_status", text(status)),
+            ("error_code", error_code),
+            ("capabilities_sha256", text(&DIGEST)),
+        ])
+    };
+    SURFACE.show(&world, &headers, answer).await
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::handler::Handling;
+    use super::super::inbox::Rules;
+    use super::super::processing::Processing;
     use super::*;
     use axum::http::HeaderValue;
     use leasehold_actors::contract::lifecycle::RemoteStatus;
     use leasehold_actors::contract::notification::Terminal;
-    use leasehold_actors::contract::receiver::{self, Expected, WorkStatus};
+    use leasehold_actors::contract::receiver::{self, Expected, ReceiverState, WorkStatus};
+    use leasehold_actors::contract::text::ErrorCode;
+    use leasehold_actors::contract::time::Ceiling;
 
     fn token(text: &str) -> Token {
         Token::new(text).expect("a token")
@@ -269,9 +271,21 @@ mod tests {
         headers
     }
 
-    #[test]
-    fn the_work_goes_on_with_each_read_and_every_answer_is_valid() {
-        let notification = notification();
+    fn time(seconds: f64) -> Timestamp {
+        Timestamp::new(seconds).expect("a time")
+    }
+
+    /// Received at 0, with 2 attempts.
+    fn held() -> Held {
+        let max_attempts = Ceiling::new(2).expect("within the limits");
+        let processing = Processing::received(time(0.0), max_attempts);
+        Held { notification: notification(), processing }
+    }
+
+    /// Reads it at these times, with a handler that always does this; answers what each read was told.
+    fn told(handling: Handling, times: &[f64]) -> Vec<ReceiverState> {
+        let mut held = held();
+        let notification = held.notification.clone();
         let expected = Expected {
             event_id: &notification.event_id,
             site_id: &notification.site_id,
@@ -280,23 +294,89 @@ mod tests {
             notification_sha256: notification.payload.sha256(),
             capabilities_sha256: Sha256::from_hex(&DIGEST).expect("a digest"),
         };
-        let mut processing = Processing::Unread;
-        let mut seen = Vec::new();
-        for now in [10.0, 20.0, 30.0, 40.0] {
-            processing = processing.next(now);
-            let answer = Payload::of(&standing(&notification, processing, now));
-            let state = receiver::parse(answer.as_bytes(), &expected).expect("a valid answer");
-            seen.push((state.status, state.attempts, state.lease_expires_at, state.processed_at));
+        let read = |now: &f64| {
+            let turn = held.turn(time(*now), &Rules::default(), || handling).expect("legal");
+            let seen = Held { processing: turn.seen, ..held.clone() };
+            for step in turn.steps {
+                held.processing = held.processing.after(&step).expect("legal");
+            }
+            let answer = Payload::of(&standing(&seen, time(*now)));
+            receiver::parse(answer.as_bytes(), &expected).expect("a valid answer")
+        };
+        times.iter().map(read).collect()
+    }
+
+    /// What matters of an answer.
+    fn gist(state: &ReceiverState) -> (WorkStatus, u8, f64, Option<f64>, &str) {
+        let code = state.error_code.as_ref().map_or("", ErrorCode::as_str);
+        let code = code.trim_start_matches("notification_receiver.processing_");
+        let end = state.lease_expires_at.or(state.processed_at);
+        (state.status, state.attempts, state.next_attempt_at, end, code)
+    }
+
+    #[test]
+    fn the_work_goes_on_with_each_read_and_every_answer_is_valid() {
+        use WorkStatus::{Failed, Leased, Pending, RetryWait, Succeeded};
+        let pending = (Pending, 0, 0.0, None, "");
+        let leased = (Leased, 1, 0.0, Some(70.0), "");
+        let done = (Succeeded, 1, 20.0, Some(20.0), "");
+        let unavailable = "cms_backend.unavailable";
+        for (handling, times, expected) in [
+            (Handling::Done, vec![10.0, 20.0, 30.0, 90.0], vec![pending, leased, done, done]),
+            (
+                Handling::Retry,
+                vec![10.0, 20.0, 24.0, 25.0, 26.0, 27.0],
+                vec![
+                    pending,
+                    leased,
+                    (RetryWait, 1, 25.0, None, unavailable),
+                    (RetryWait, 1, 25.0, None, unavailable),
+                    (Leased, 2, 25.0, Some(85.0), ""),
+                    (Failed, 2, 26.0, None, unavailable),
+                ],
+            ),
+            (
+                Handling::Crash,
+                vec![10.0, 20.0, 30.0],
+                vec![pending, leased, (Failed, 1, 20.0, None, "callback_failure")],
+            ),
+            (
+                Handling::Wrong,
+                vec![10.0, 20.0, 30.0],
+                vec![pending, leased, (Failed, 1, 20.0, None, "response_invalid")],
+            ),
+            (
+                Handling::Stuck,
+                vec![10.0, 69.0, 70.0, 71.0, 130.0, 131.0],
+                vec![
+                    pending,
+                    leased,
+                    leased,
+                    (Leased, 2, 70.0, Some(130.0), ""),
+                    (Leased, 2, 70.0, Some(130.0), ""),
+                    (Failed, 2, 130.0, None, "lease_expired"),
+                ],
+            ),
+        ] {
+            let told = told(handling, &times);
+            assert_eq!(told.iter().map(gist).collect::<Vec<_>>(), expected, "{handling:?}");
+            let over = |(state, now): (&ReceiverState, &f64)| {
+                state.lease_expired == state.lease_expires_at.is_some_and(|end| end <= *now)
+            };
+            assert!(told.iter().zip(&times).all(over), "{handling:?}");
         }
-        assert_eq!(
-            seen,
-            [
-                (WorkStatus::Pending, 0, None, None),
-                (WorkStatus::Leased, 1, Some(80.0), None),
-                (WorkStatus::Succeeded, 1, None, Some(30.0)),
-                (WorkStatus::Succeeded, 1, None, Some(30.0)),
-            ]
-        );
+    }
+
+    #[test]
+    fn a_handler_that_is_asked_about_after_its_lease_was_heard_in_time() {
+        use WorkStatus::{Pending, RetryWait, Succeeded};
+        let pending = (Pending, 0, 0.0, None, "");
+        let done = (Succeeded, 1, 10.0, Some(10.0), "");
+        let told_done = told(Handling::Done, &[10.0, 1_000.0, 2_000.0]);
+        assert_eq!(told_done.iter().map(gist).collect::<Vec<_>>(), [pending, done, done]);
+        let told_retry = told(Handling::Retry, &[10.0, 1_000.0]);
+        let waits = (RetryWait, 1, 15.0, None, "cms_backend.unavailable");
+        assert_eq!(told_retry.iter().map(gist).collect::<Vec<_>>(), [pending, waits]);
     }
 
     #[test]
@@ -338,14 +418,36 @@ mod tests {
     }
 
     #[test]
-    fn the_counts_of_its_health_add_up() {
-        let leased = Processing::Leased { expires_at: 1.0 };
-        let health = condition([Processing::Unread, Processing::Pending, leased].into_iter());
-        let health = health.as_object().expect("an object");
-        assert!(HEALTH.is_answer(health));
-        assert_eq!(health.get("received").and_then(Value::as_count), Some(3));
-        let counts = health.get("processing_counts").and_then(Value::as_object).expect("counts");
-        let total: u64 = counts.members().filter_map(|(_, value)| value.as_count()).sum();
-        assert_eq!(total, 3);
+    fn the_counts_of_its_health_add_up_and_what_failed_or_ran_out_blocks_it() {
+        let well = Counts { pending: 1, retry_wait: 2, succeeded: 3, due: 2, ..Counts::default() };
+        let failed = "notification_receiver.processing_failed";
+        let ran_out = "notification_receiver.processing_lease_expired";
+        for (counts, status, code) in [
+            (well, "ok", None),
+            (Counts { leased: 1, expired: 1, ..well }, "blocked", Some(ran_out)),
+            (Counts { failed: 1, leased: 1, expired: 1, ..well }, "blocked", Some(failed)),
+        ] {
+            let health = condition(&counts);
+            let health = health.as_object().expect("an object");
+            assert!(HEALTH.is_answer(health));
+            assert_eq!((health.text("status"), health.text("error_code")), (Some(status), code));
+            assert_eq!(condition_status(&counts) == StatusCode::OK, status == "ok");
+            let by_state = health.get("processing_counts").and_then(Value::as_object);
+            let by_state = by_state.expect("counts").members().map(|(_, value)| value.as_count());
+            let total = by_state.sum::<Option<u64>>();
+            assert_eq!(health.get("received").and_then(Value::as_count), total);
+            assert_eq!(total, Some(counts.received()));
+        }
+    }
+
+    #[test]
+    fn a_query_and_a_body_of_unknown_length_are_refused() {
+        let path = Uri::from_static("/v1/localization/terminal-notifications");
+        let query = Uri::from_static("/v1/localization/terminal-notifications?a");
+        let good = headers(&[]);
+        assert_eq!(plain(&path, &good), Ok(()));
+        assert_eq!(plain(&query, &good), Err(Wrong::Malformed));
+        let chunked = headers(&[("transfer-encoding", "chunked")]);
+        assert_eq!(plain(&path, &chunked), Err(Wrong::Malformed));
     }
 }

@@ -84,6 +84,11 @@ fn every_example_in_a_help_text_is_one_that_works() {
 #[test]
 fn wrong_usage_ends_in_exit_2_with_a_usage_text() {
     for arguments in [
+        vec!["sandbox", "--handler", "done=1"],
+        vec!["sandbox", "--handler", "crash=0.9", "--handler", "stuck=0.9"],
+        vec!["sandbox", "--inbox-max-attempts", "21"],
+        vec!["sandbox", "--inbox-lease", "0"],
+        vec!["sandbox", "--inbox-base-delay", "301"],
         vec!["fly"],
         vec!["run"],
         vec!["list", "j", "--state", "bogus"],

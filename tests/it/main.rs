@@ -22,6 +22,7 @@ mod notification_scenarios;
 mod processing_scenarios;
 mod python;
 mod receiver_client;
+mod sandbox_inbox;
 mod sandbox_receiver;
 mod source_client;
 mod support;

@@ -1,7 +1,6 @@
 //! The sandbox as the receiver of terminal notifications, byte by byte (scenarios J, contract 4.6).
 //!
-//! Its work on a notification goes on by one step with each read and never fails: J3 to J8 are
-//! about a receiver's own worker and store, which the sandbox does not have.
+//! By the system's clock and with a handler that never fails; `sandbox_inbox` has the rest.
 
 use crate::notification_client::{acknowledged, altered, notification};
 use crate::receiver_client::{BASE, client};
@@ -20,7 +19,7 @@ async fn sandbox() -> Sandbox {
 }
 
 /// The headers of a notification that agree with it.
-fn agreeing(notification: &Payload) -> Vec<(&'static str, String)> {
+pub(crate) fn agreeing(notification: &Payload) -> Vec<(&'static str, String)> {
     let document: serde_json::Value = serde_json::from_str(notification.as_str()).expect("JSON");
     let id = document["notification_id"].as_str().expect("text").to_owned();
     vec![
@@ -32,13 +31,24 @@ fn agreeing(notification: &Payload) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Posts these bytes with these headers; answers the status and the body.
+/// Posts these bytes with these headers where notifications go; answers the status and the body.
 async fn post(sandbox: &Sandbox, headers: &[(&'static str, String)], body: &str) -> (u16, String) {
-    let mut request = format!("POST {BASE} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n");
+    let length = ("content-length", body.len().to_string());
+    sent(sandbox, BASE, &[headers, &[length]].concat(), body).await
+}
+
+/// The same to another path, with these headers and no others.
+pub(crate) async fn sent(
+    sandbox: &Sandbox,
+    path: &str,
+    headers: &[(&'static str, String)],
+    body: &str,
+) -> (u16, String) {
+    let mut request = format!("POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n");
     for (name, value) in headers {
         request.push_str(&format!("{name}: {value}\r\n"));
     }
-    request.push_str(&format!("content-length: {}\r\n\r\n{body}", body.len()));
+    request.push_str(&format!("\r\n{body}"));
     let mut stream = TcpStream::connect(sandbox.address()).await.expect("a connection");
     stream.write_all(request.as_bytes()).await.expect("writable");
     let mut answer = String::new();
@@ -49,7 +59,7 @@ async fn post(sandbox: &Sandbox, headers: &[(&'static str, String)], body: &str)
 }
 
 /// The code of a refusal.
-fn code(body: &str) -> String {
+pub(crate) fn code(body: &str) -> String {
     let answer: serde_json::Value = serde_json::from_str(body).expect("JSON");
     assert_eq!(answer["schema"], "blun.cms-source-terminal-notification-http-error.v1");
     assert_eq!(answer["status"], "BLOCK");
