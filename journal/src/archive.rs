@@ -37,7 +37,7 @@ pub fn export<M: Medium>(medium: &M, out: &mut dyn Write) -> Result<Head, Journa
     out.write_all(&id.0)?;
     let mut walk = Walk::new(id);
     let mut written = HashSet::new();
-    while let Some((_, bytes)) = medium.frame_at_or_after(walk.head().sequence + 1)? {
+    while let Some(bytes) = walk::following(medium, walk.head())? {
         for stored in walk.step(&bytes)?.iter().filter(|stored| stored.chunked) {
             let corrupt = JournalError::Corrupt { sequence: stored.sequence };
             for hash in chunk::hashes(stored.stored).ok_or(corrupt.clone())? {

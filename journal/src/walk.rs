@@ -99,9 +99,7 @@ pub fn over<M: Medium>(
 ) -> (Walk, Result<(), JournalError>) {
     let mut walk = Walk::new(id);
     let mut next = || -> Result<bool, JournalError> {
-        let Some((_, bytes)) = medium.frame_at_or_after(walk.head().sequence + 1)? else {
-            return Ok(false);
-        };
+        let Some(bytes) = following(medium, walk.head())? else { return Ok(false) };
         show(&mut walk, &bytes, &|hash| medium.chunk(hash), visit)?;
         Ok(true)
     };
@@ -113,6 +111,24 @@ pub fn over<M: Medium>(
         }
     };
     (walk, stopped)
+}
+
+/// The frame after a head; `None` at the end. One that lies under another number than its own would be
+/// found by a walk and by nobody who looks for it, and the next commit would write over it.
+///
+/// # Errors
+/// [`JournalError::Corrupt`] with the number after the head where no frame lies under it but one lies
+/// behind it.
+pub(crate) fn following<M: Medium>(
+    medium: &M,
+    head: Head,
+) -> Result<Option<Vec<u8>>, JournalError> {
+    let sequence = head.sequence + 1;
+    match medium.frame_at_or_after(sequence)? {
+        None => Ok(None),
+        Some((key, bytes)) if key == sequence => Ok(Some(bytes)),
+        Some(_) => Err(JournalError::Corrupt { sequence }),
+    }
 }
 
 /// Verifies one frame and shows its records and its end.

@@ -2,7 +2,7 @@
 
 use leasehold_journal::archive;
 use leasehold_journal::chunk::{BODY_BYTES_MAX, INLINE_BYTES_MAX};
-use leasehold_journal::medium::Medium;
+use leasehold_journal::medium::{Batch, Medium};
 use leasehold_journal::memory::{Fault, MemoryDisk, MemoryMedium};
 use leasehold_journal::sled::SledMedium;
 use leasehold_journal::walk::Item;
@@ -182,6 +182,21 @@ fn j6_a_lost_tail_and_a_missing_anchor_are_refused() {
     drop(log);
     disk.lose_anchor();
     assert_eq!(open(disk.medium()).err(), Some(JournalError::AnchorMissing));
+}
+
+#[test]
+fn j6_a_frame_under_another_number_than_its_own_is_never_written_over() {
+    let (disk, log) = filled(2);
+    drop(log);
+    let (_, frame) = disk.medium().frame_at_or_after(2).expect("readable").expect("there");
+    disk.cut(2);
+    let frames = vec![(3, frame)];
+    disk.medium().write(Batch { frames, chunks: Vec::new() }).expect("writable");
+    disk.medium().sync().expect("durable");
+    let error = open(disk.medium()).err();
+    assert_eq!(error, Some(JournalError::Corrupt { sequence: 2 }));
+    let exported = leasehold_journal::archive::export(&disk.medium(), &mut Vec::new());
+    assert_eq!(exported, Err(JournalError::Corrupt { sequence: 2 }));
 }
 
 #[test]

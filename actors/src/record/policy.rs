@@ -59,7 +59,8 @@ impl Policy {
     /// min(max delay, base delay × 2^(n - 1)); n counts from 1.
     #[must_use]
     pub fn back_off(&self, n: u32) -> Duration {
-        // Doubling a duration 40 times is over a day whatever it was, so more adds nothing.
+        // As many as a double's exponent holds. A base for which more would matter waits less than a
+        // microsecond then.
         let doublings = n.saturating_sub(1).min(1_000);
         let seconds = self.base_delay.seconds() * f64::powi(2.0, doublings as i32);
         Duration::new(seconds).unwrap_or(self.max_delay).min(self.max_delay)
