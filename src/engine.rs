@@ -133,6 +133,18 @@ impl Engine {
         if now < latest { latest - now } else { 0.0 }
     }
 
+    /// Whether every hand-over so far was written. One that was not waits for the next open; it is
+    /// derived from the journal, so nothing is lost.
+    ///
+    /// # Errors
+    /// [`Error::Journal`] with the first failure.
+    pub fn handed_over(&self) -> Result<(), Error> {
+        match self.runtime.not_handed_over() {
+            None => Ok(()),
+            Some(error) => Err(error.clone().into()),
+        }
+    }
+
     /// The head of what is durable. Kept elsewhere, it proves later that nothing was taken away.
     #[must_use]
     pub fn head(&self) -> Head {

@@ -83,12 +83,13 @@ impl<'a> Pipeline<'a> {
     /// Works until nothing waits and nothing is leased in any of the flows.
     ///
     /// # Errors
-    /// The first [`Error`] that is not about one record.
+    /// The first [`Error`] that is not about one record; [`Error::Journal`] also when a hand-over could
+    /// not be written and waits for the next open.
     pub async fn finish(mut self) -> Result<(), Error> {
         let idle = self.until_idle().await;
         self.over.send_replace(true);
-        let Self { workers, failed, .. } = self;
-        ended(workers, &failed).await.and(idle)
+        let Self { engine, workers, failed, .. } = self;
+        ended(workers, &failed).await.and(idle).and_then(|()| engine.handed_over())
     }
 
     async fn until_idle(&mut self) -> Result<(), Error> {

@@ -1,7 +1,7 @@
 //! Changes through all flows: a process killed at each hand-over, and other sides that misbehave.
 
 use crate::main_job::{Place, printed};
-use crate::support::{example, program, run};
+use crate::support::{Scripted, accepted, change, example, program, run};
 use leasehold::http::{
     CmsClient, CmsOptions, HmacSha256Signer, NoAuthHeaders, ReceiverClient, ReceiverOptions,
     StaticAuthHeader,
@@ -9,8 +9,12 @@ use leasehold::http::{
 use leasehold::sandbox::faults::{Rate, Rates};
 use leasehold::sandbox::ledger::Arrived;
 use leasehold::sandbox::{DEMO_KEY, DEMO_KEY_ID, Sandbox, SandboxOptions, receiver_digest};
-use leasehold::{Delays, DrainOptions, Engine, FlowDelays, HandOver, Pipeline};
+use leasehold::{
+    Delays, DrainOptions, Engine, FlowDelays, HandOver, JournalError, ManualClock, MemoryDisk,
+    Pipeline,
+};
 use leasehold_actors::contract::text::Token;
+use leasehold_journal::memory::Fault;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -296,5 +300,37 @@ fn a_receiver_that_is_configured_later_is_told_of_everything_that_ended_before()
         let counts: Vec<_> = ended.iter().map(|found| found.get(&processed).copied()).collect();
         assert_eq!(counts, [None, Some(240)]);
         assert_eq!(sandbox.summary().notifications, 240);
+    });
+}
+
+#[test]
+fn a_hand_over_that_cannot_be_written_is_told_and_found_again_at_the_next_open() {
+    run(async {
+        let (disk, clock) = (MemoryDisk::new(), ManualClock::at(100.0));
+        let alone = crate::support::engine(&disk, &clock).await;
+        alone.dispatch().enqueue(change("event-1"), 5).await.expect("it is valid");
+        let client = Scripted::new([Ok(accepted("event-1", 2))]);
+        alone.dispatch().run_once(&client, "w", 60.0).await.expect("it runs").expect("due");
+        alone.close().await;
+        let watching = || {
+            let hand_over = HandOver { lifecycle_max_failures: Some(5), ..HandOver::default() };
+            Engine::in_memory(&disk).clock(clock.clone()).hand_over(hand_over).open()
+        };
+        // The first sync is that of opening.
+        disk.inject(Fault::SyncLies);
+        disk.inject(Fault::SyncFails(JournalError::Storage));
+        let engine = watching().await.expect("it opens");
+        let (_stop, stopped) = watch::channel(false);
+        let mut pipeline = Pipeline::new(&engine, stopped);
+        let options = DrainOptions { in_flight: 1, lease_seconds: 60.0, worker: "w".to_owned() };
+        pipeline.add(engine.dispatch(), Scripted::default(), &options, |_| ());
+        let finished = pipeline.finish().await;
+        assert_eq!(crate::support::code(finished), "storage_failed");
+        assert_eq!(crate::support::code(engine.handed_over()), "storage_failed");
+        engine.close().await;
+        disk.crash(0);
+        let engine = watching().await.expect("it opens");
+        crate::wire_flows::there(|| engine.lifecycle().status("event-1")).await;
+        assert_eq!(engine.handed_over(), Ok(()));
     });
 }

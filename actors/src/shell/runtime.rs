@@ -17,8 +17,8 @@ use crate::flows::notification::Notify;
 use crate::flows::processing::Processing;
 use crate::record::Policy;
 use leasehold_journal::{JournalError, Record, Store, StoreReader, StreamId};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use tokio::sync::{Semaphore, oneshot};
 
@@ -95,9 +95,16 @@ pub struct Runtime {
     reader: Arc<dyn StoreReader>,
     latest: Option<Timestamp>,
     admission: Arc<Semaphore>,
-    handing_over: Arc<AtomicU64>,
+    hand_overs: HandOverState,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// How the hand-overs go, as seen from outside.
+#[derive(Debug, Clone, Default)]
+struct HandOverState {
+    under_way: Arc<AtomicU64>,
+    failed: Arc<OnceLock<JournalError>>,
 }
 
 struct Started {
@@ -113,17 +120,17 @@ impl Runtime {
     /// Whatever opening the journal answers.
     pub async fn start(options: RuntimeOptions, open: OpenStore) -> Result<Self, JournalError> {
         let admission = Arc::new(Semaphore::new(ADMISSION as usize));
-        let handing_over = Arc::new(AtomicU64::new(0));
+        let hand_overs = HandOverState::default();
         let (started, ready) = oneshot::channel();
         let (stop, stopped) = oneshot::channel();
-        let (door, counter) = (Arc::clone(&admission), Arc::clone(&handing_over));
+        let inside = (Arc::clone(&admission), hand_overs.clone());
         let thread = std::thread::Builder::new()
             .name("leasehold-engine".to_owned())
-            .spawn(move || live(options, open, (door, counter), started, stopped))?;
+            .spawn(move || live(options, open, inside, started, stopped))?;
         match ready.await {
             Ok(Ok(Started { ports, reader, latest })) => {
                 let (stop, thread) = (Some(stop), Some(thread));
-                Ok(Self { ports, reader, latest, admission, handing_over, stop, thread })
+                Ok(Self { ports, reader, latest, admission, hand_overs, stop, thread })
             }
             Ok(Err(error)) => {
                 join(thread);
@@ -157,7 +164,13 @@ impl Runtime {
     /// How many settled records are just being registered with the next flow.
     #[must_use]
     pub fn handing_over(&self) -> u64 {
-        self.handing_over.load(Ordering::SeqCst)
+        self.hand_overs.under_way.load(Ordering::SeqCst)
+    }
+
+    /// The first failure of the journal over a hand-over, which waits for the next open then.
+    #[must_use]
+    pub fn not_handed_over(&self) -> Option<&JournalError> {
+        self.hand_overs.failed.get()
     }
 
     /// Waits for the requests under way, then stops. Requests that come later are answered
@@ -199,22 +212,31 @@ fn join(thread: JoinHandle<()>) {
 fn live(
     options: RuntimeOptions,
     open: OpenStore,
-    (admission, handing_over): (Arc<Semaphore>, Arc<AtomicU64>),
+    (admission, hand_overs): (Arc<Semaphore>, HandOverState),
     started: oneshot::Sender<Result<Started, JournalError>>,
     stopped: oneshot::Receiver<()>,
 ) {
     let mut replays = AllFlows::default();
     let opened = open(&mut |sequence, stream, record| take(&mut replays, sequence, stream, record));
     let result = opened.and_then(|(store, reader)| Ok((Scribe::start(store)?, reader)));
-    let ((scribe, writer), reader) = match result {
+    let ((scribe, writer, watch), reader) = match result {
         Ok(opened) => opened,
         Err(error) => return tell(started, Err(error)),
     };
     let latest = replays.latest();
     actix::System::new().block_on(async move {
+        actix_rt::spawn(watch.keep_looking());
         let abandon_at = options.abandon_at;
-        let shared =
-            Shared { scribe, reader: Arc::clone(&reader), admission, handing_over, abandon_at };
+        let HandOverState { under_way: handing_over, failed: not_handed_over } = hand_overs;
+        let reader_of_all = Arc::clone(&reader);
+        let shared = Shared {
+            scribe,
+            reader: reader_of_all,
+            admission,
+            handing_over,
+            not_handed_over,
+            abandon_at,
+        };
         let ports = start_flows(options, replays, &shared).await;
         drop(shared);
         let fine = ports.is_ok();

@@ -6,8 +6,8 @@
 //! A thread and not an actor: one commit takes everything that waits, and a mailbox hands out one
 //! message at a time.
 //!
-//! A disk that never answers would keep everybody waiting for good, so a second thread looks at the
-//! commit under way: one that is still there after [`PATIENCE`] looks is given up. Its outcome is
+//! A disk that never answers would keep everybody waiting for good, so somebody looks at the
+//! commit under way once a second: one that is still there after [`PATIENCE`] looks is given up. Its outcome is
 //! unknown, as after any failed commit, and nothing more is written in this life.
 
 use leasehold_journal::{Append, AppendError, JournalError, Placed, Store};
@@ -87,35 +87,15 @@ impl Scribe {
     ///
     /// # Errors
     /// [`JournalError::Storage`] when the system gives no thread.
-    pub(crate) fn start(store: Box<dyn Store>) -> Result<(Self, Writer), JournalError> {
-        let (alive, ended) = mpsc::channel::<()>();
-        let looks = std::iter::from_fn(move || match ended.recv_timeout(LOOK_EVERY) {
-            Err(mpsc::RecvTimeoutError::Timeout) => Some(()),
-            Ok(()) | Err(mpsc::RecvTimeoutError::Disconnected) => None,
-        });
-        Self::start_watched(store, alive, looks)
-    }
-
-    /// The same with looks of the caller's own; `alive` is dropped when the writer ends.
-    fn start_watched(
-        store: Box<dyn Store>,
-        alive: mpsc::Sender<()>,
-        looks: impl Iterator<Item = ()> + Send + 'static,
-    ) -> Result<(Self, Writer), JournalError> {
+    pub(crate) fn start(store: Box<dyn Store>) -> Result<(Self, Writer, Watch), JournalError> {
         let (entries, inbox) = mpsc::channel();
-        let inbox: Inbox = Arc::new(Mutex::new(inbox));
-        let behind = Arc::clone(&inbox);
-        let desk = Desk::default();
-        let (writing, watching) = (Arc::clone(&desk), Arc::clone(&desk));
-        std::thread::Builder::new()
-            .name("leasehold-watch".to_owned())
-            .spawn(move || watch(&watching, &behind, looks))?;
-        let thread =
-            std::thread::Builder::new().name("leasehold-scribe".to_owned()).spawn(move || {
-                write_until_alone(store, &inbox, &writing);
-                drop(alive);
-            })?;
-        Ok((Self { entries, desk: Arc::clone(&desk) }, Writer { thread, desk }))
+        let (desk, inbox) = (Desk::default(), Arc::new(Mutex::new(inbox)));
+        let watch = Watch { desk: Arc::clone(&desk), inbox: Arc::clone(&inbox), seen: 0, times: 0 };
+        let writing = Arc::clone(&desk);
+        let thread = std::thread::Builder::new()
+            .name("leasehold-scribe".to_owned())
+            .spawn(move || write_until_alone(store, &inbox, &writing))?;
+        Ok((Self { entries, desk: Arc::clone(&desk) }, Writer { thread, desk }, watch))
     }
 
     /// Queues an append. The receiver fails when the writer is gone.
@@ -159,16 +139,24 @@ fn write_until_alone(mut store: Box<dyn Store>, inbox: &Inbox, desk: &Desk) {
     }
 }
 
-/// Gives a commit up that is there at too many looks in a row, and everything that waits behind it.
-fn watch(desk: &Desk, inbox: &Inbox, looks: impl Iterator<Item = ()>) {
-    let (mut seen, mut times) = (0, 0);
-    for () in looks {
-        let mut underway = look(desk);
-        let same = underway.waiting.is_some() && underway.number == seen;
-        times = if same { times + 1 } else { 0 };
-        seen = underway.number;
-        if times < PATIENCE {
-            continue;
+/// Looks at the commit under way from time to time.
+pub(crate) struct Watch {
+    desk: Desk,
+    inbox: Inbox,
+    seen: u64,
+    times: u32,
+}
+
+impl Watch {
+    /// Gives a commit up that is there at too many looks in a row, and everything that waits behind it;
+    /// answers whether it did.
+    pub(crate) fn look(&mut self) -> bool {
+        let mut underway = look(&self.desk);
+        let same = underway.waiting.is_some() && underway.number == self.seen;
+        self.times = if same { self.times + 1 } else { 0 };
+        self.seen = underway.number;
+        if self.times < PATIENCE {
+            return false;
         }
         underway.given_up = true;
         tracing::error!(
@@ -179,11 +167,22 @@ fn watch(desk: &Desk, inbox: &Inbox, looks: impl Iterator<Item = ()>) {
             tell(done, Err(ScribeError::Journal(JournalError::Storage)));
         }
         drop(underway);
-        let inbox = inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
         while let Ok(Entry { done, .. }) = inbox.try_recv() {
             tell(done, Err(ScribeError::Journal(JournalError::Poisoned)));
         }
-        return;
+        true
+    }
+
+    /// Looks once a second for as long as it is awaited.
+    pub(crate) async fn keep_looking(mut self) {
+        let mut every = actix_rt::time::interval(LOOK_EVERY);
+        loop {
+            every.tick().await;
+            if self.look() {
+                return;
+            }
+        }
     }
 }
 
@@ -243,53 +242,46 @@ mod tests {
         Append { stream, expected_version: 0, bodies: vec![b"body".to_vec()] }
     }
 
-    #[test]
-    fn a_commit_that_never_ends_is_given_up_with_all_that_waits_and_comes_after() {
+    type Ends = (mpsc::Receiver<()>, mpsc::Sender<()>);
+
+    fn hanging() -> (Scribe, Writer, Watch, Ends) {
         let (reached, at_the_disk) = mpsc::channel();
         let (let_go, release) = mpsc::channel();
-        let (look_now, looks) = mpsc::channel();
-        let (alive, _ended) = mpsc::channel();
         let store = Box::new(Hanging { reached, release });
-        let (scribe, writer) =
-            Scribe::start_watched(store, alive, looks.into_iter()).expect("threads");
+        let (scribe, writer, watch) = Scribe::start(store).expect("a thread");
+        (scribe, writer, watch, (at_the_disk, let_go))
+    }
+
+    #[test]
+    fn a_commit_that_never_ends_is_given_up_with_all_that_waits_and_comes_after() {
+        let (scribe, writer, mut watch, (at_the_disk, let_go)) = hanging();
         let first = scribe.append(append());
         at_the_disk.recv().expect("the first commit is under way");
         let behind = scribe.append(append());
-        for _ in 0..=PATIENCE {
-            look_now.send(()).expect("it watches");
-        }
+        assert!((0..PATIENCE).all(|_| !watch.look()));
+        assert!(watch.look());
         let failed = Err(ScribeError::Journal(JournalError::Storage));
+        let poisoned = Err(ScribeError::Journal(JournalError::Poisoned));
         assert_eq!(first.blocking_recv(), Ok(failed));
-        assert_eq!(behind.blocking_recv(), Ok(Err(ScribeError::Journal(JournalError::Poisoned))));
-        let after = scribe.append(append());
-        assert_eq!(after.blocking_recv(), Ok(Err(ScribeError::Journal(JournalError::Poisoned))));
+        assert_eq!(behind.blocking_recv(), Ok(poisoned.clone()));
+        assert_eq!(scribe.append(append()).blocking_recv(), Ok(poisoned.clone()));
         // A disk that comes back late changes nothing.
         let_go.send(()).expect("it hangs");
-        let late = scribe.append(append());
-        assert_eq!(late.blocking_recv(), Ok(Err(ScribeError::Journal(JournalError::Poisoned))));
+        assert_eq!(scribe.append(append()).blocking_recv(), Ok(poisoned));
         writer.join().expect("it is left behind");
     }
 
     #[test]
     fn a_slow_disk_that_answers_in_time_is_waited_for() {
-        let (reached, at_the_disk) = mpsc::channel();
-        let (let_go, release) = mpsc::channel();
-        let (look_now, looks) = mpsc::channel();
-        let (alive, ended) = mpsc::channel();
-        let store = Box::new(Hanging { reached, release });
-        let (scribe, writer) =
-            Scribe::start_watched(store, alive, looks.into_iter()).expect("threads");
+        let (scribe, writer, mut watch, (at_the_disk, let_go)) = hanging();
         for _ in 0..3 {
             let one = scribe.append(append());
             at_the_disk.recv().expect("a commit is under way");
-            for _ in 0..PATIENCE - 1 {
-                look_now.send(()).expect("it watches");
-            }
+            assert!((0..PATIENCE).all(|_| !watch.look()));
             let_go.send(()).expect("it hangs");
             assert_eq!(one.blocking_recv(), Ok(Ok(Placed { sequence: 1, version: 1 })));
         }
         drop(scribe);
         writer.join().expect("it ends");
-        assert!(ended.recv().is_err());
     }
 }

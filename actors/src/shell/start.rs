@@ -23,8 +23,8 @@ use actix::Addr;
 use leasehold_journal::{JournalError, Record, StoreReader, StreamId};
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use tokio::sync::{Semaphore, oneshot, watch};
 
 /// Applies a record of any flow. Damage of its own quarantines its stream; what is not about this
@@ -59,6 +59,8 @@ pub(crate) struct Shared {
     pub(crate) reader: Arc<dyn StoreReader>,
     pub(crate) admission: Arc<Semaphore>,
     pub(crate) handing_over: Arc<AtomicU64>,
+    /// The first failure of the journal over a hand-over.
+    pub(crate) not_handed_over: Arc<OnceLock<JournalError>>,
     pub(crate) abandon_at: Option<Timestamp>,
 }
 
@@ -159,6 +161,7 @@ where
 {
     let supervisor = next.supervisor.clone();
     let handing_over = Arc::clone(&shared.handing_over);
+    let not_handed_over = Arc::clone(&shared.not_handed_over);
     let reader = Arc::clone(&shared.reader);
     let tell = move |state: &State<P>| {
         let Some(Registration { identity, command, at }) = F::follow(state, terms) else { return };
@@ -171,6 +174,7 @@ where
             tracing::error!(code = "engine_stopped", "a hand-over waits for the next open");
         }
         let handing_over = Arc::clone(&handing_over);
+        let not_handed_over = Arc::clone(&not_handed_over);
         actix_rt::spawn(async move {
             match done.await {
                 Ok(Ok(_)) => tracing::debug!(to, "handed over"),
@@ -179,6 +183,9 @@ where
                 }
                 Ok(Err(failure)) => {
                     tracing::error!(code = %failure, "a hand-over waits for the next open");
+                    if let Failure::Journal(error) = failure {
+                        not_handed_over.get_or_init(|| error);
+                    }
                 }
                 Err(_) => tracing::debug!("the engine stopped during a hand-over"),
             }
