@@ -14,6 +14,7 @@
 
 use crate::error::JournalError;
 use std::fs::{self, File, OpenOptions};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// The places inside and beside a journal's folder.
@@ -105,6 +106,7 @@ pub fn take(layout: &Layout, create: bool) -> Result<Lock, JournalError> {
     let file = options.open(layout.lock())?;
     held(fs4::FileExt::try_lock(&file))?;
     remove_leftovers(&layout.database())?;
+    remove_half_made(layout)?;
     Ok(Lock { _file: file })
 }
 
@@ -220,6 +222,41 @@ fn remove_leftovers(database: &Path) -> Result<(), JournalError> {
         }
     }
     Ok(())
+}
+
+/// Removes sled's settings where it was killed before its database held anything: half of them are left
+/// then, and every later open would fail. Only a journal that was never finished being made is without
+/// any anchor.
+fn remove_half_made(layout: &Layout) -> Result<(), JournalError> {
+    let anchored = layout.anchor().exists() || layout.outer_anchor()?.exists();
+    if anchored || !holds_nothing(&layout.database().join("db"))? {
+        return Ok(());
+    }
+    for name in ["conf", "db"] {
+        match fs::remove_file(layout.database().join(name)) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Whether a file is missing, or has nothing but zeros in it.
+fn holds_nothing(file: &Path) -> Result<bool, JournalError> {
+    let mut file = match File::open(file) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(true),
+        Err(error) => return Err(error.into()),
+    };
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(true),
+            read if buffer[..read].iter().any(|byte| *byte != 0) => return Ok(false),
+            _ => {}
+        }
+    }
 }
 
 /// Sets a journal's folders to 0700 and its files to 0600; links are left alone.

@@ -313,6 +313,48 @@ fn a_full_disk_ends_in_storage_full_and_with_room_the_same_command_continues() {
     assert_eq!(printed(&output)["succeeded"], 240);
 }
 
+fn private(path: &Path) {
+    let done = std::process::Command::new("chmod").args(["-R", "go="]).arg(path).status();
+    assert!(done.expect("chmod runs").success());
+}
+
+/// A journal whose making was cut off before its database held anything.
+fn half_made(place: &Place, name: &str, settings: &[u8]) -> std::path::PathBuf {
+    let path = place.path(name);
+    std::fs::create_dir_all(path.join("db")).expect("writable");
+    std::fs::write(path.join("lock"), "").expect("writable");
+    std::fs::write(path.join("db/conf"), settings).expect("writable");
+    private(&path);
+    path
+}
+
+#[test]
+fn a_journal_whose_making_was_cut_off_is_made_again_and_one_that_was_made_never() {
+    let place = Place::new();
+    let all = std::path::PathBuf::from(example("changes.ndjson"));
+    let whole = std::fs::read(journal(&place, 1).join("db/conf")).expect("readable");
+    // sled was killed before it wrote the checksum.
+    let half = &whole[..whole.len() - 4];
+    let bare = half_made(&place, "bare", half);
+    let zeros = half_made(&place, "zeros", half);
+    std::fs::write(zeros.join("db/db"), vec![0; 100_000]).expect("writable");
+    private(&zeros);
+    for path in [bare, zeros] {
+        let output = deliver(&path, &all);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    }
+    let written = half_made(&place, "written", half);
+    std::fs::write(written.join("db/db"), [&[0; 5000][..], b"x"].concat()).expect("writable");
+    private(&written);
+    let anchored = half_made(&place, "anchored", half);
+    std::fs::write(place.path("anchored.anchor"), "anything").expect("writable");
+    for path in [written, anchored] {
+        let output = deliver(&path, &all);
+        assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+        assert_eq!(std::fs::read(path.join("db/conf")).expect("readable"), half);
+    }
+}
+
 #[test]
 fn a_read_only_disk_can_be_read_and_not_written() {
     let place = Place::new();

@@ -6,6 +6,9 @@ mod cms_client;
 mod cms_reads_client;
 mod command_line;
 mod conformance;
+#[path = "../crash/mod.rs"]
+mod crash;
+mod crash_points;
 mod damage;
 mod delivery_scenarios;
 mod deviations;
@@ -14,6 +17,7 @@ mod engine;
 mod every_bit;
 mod hand_over;
 mod interventions;
+mod kill;
 mod lifecycle_model;
 mod lifecycle_scenarios;
 mod main_job;
