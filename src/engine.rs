@@ -18,6 +18,7 @@ use leasehold_journal::Head;
 use leasehold_journal::memory::MemoryDisk;
 use std::path::Path;
 use std::sync::Arc;
+use tokio::sync::watch;
 
 /// A running engine. There is one per journal.
 ///
@@ -121,6 +122,12 @@ impl Engine {
     #[must_use]
     pub fn handing_over(&self) -> u64 {
         self.runtime.handing_over()
+    }
+
+    /// That number, for those who wait until it is 0.
+    #[must_use]
+    pub fn hand_overs(&self) -> watch::Receiver<u64> {
+        self.runtime.hand_overs()
     }
 
     /// How far the clock is behind the latest time that was in the journal when it was opened, in

@@ -14,9 +14,6 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// How long to wait for a hand-over that is under way, in seconds, before looking again.
-const HAND_OVER_SECONDS: f64 = 0.02;
-
 /// Asks one flow when its next thing has to be done.
 type NextAt =
     Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<Option<f64>, Error>> + Send>> + Send>;
@@ -94,19 +91,19 @@ impl<'a> Pipeline<'a> {
 
     async fn until_idle(&mut self) -> Result<(), Error> {
         let mut failed = self.failed.subscribe();
-        let clock = Arc::clone(self.engine.dispatch().clock());
+        let mut hand_overs = self.engine.hand_overs();
         loop {
+            hand_overs.mark_unchanged();
             for (_, moves) in &mut self.stages {
                 moves.mark_unchanged();
             }
             if *self.stop.borrow() || *failed.borrow() || self.is_idle().await? {
                 return Ok(());
             }
-            let handing_over = self.engine.handing_over() > 0;
             let moved = any_moved(&mut self.stages);
             tokio::select! {
                 () = moved => {}
-                () = clock.sleep(HAND_OVER_SECONDS), if handing_over => {}
+                _ = hand_overs.changed() => {}
                 _ = self.stop.changed() => {}
                 _ = failed.changed() => {}
                 done = self.workers.join_next() => {

@@ -87,7 +87,7 @@ impl<F: Answers> Entity<F> {
         };
         let version = records.last().map_or(0, |record| record.version);
         let payload = records.first().and_then(|record| payload_of::<F>(&record.body));
-        let state = replay::state_of(records.into_iter().map(|record| record.body))
+        let state = replay::state_of(stream, records.into_iter().map(|record| record.body))
             .map_err(|_| Failure::Refused(Refusal::StateInvalid))?;
         Ok(Self {
             identity,

@@ -9,6 +9,7 @@
 //! | [`scribe`] | the single writer, on its own thread: group commit without a timer |
 //! | [`entity`] | one actor per active record |
 //! | [`supervisor`] | one actor per flow: agenda, activation, passivation, expiry, restarts |
+//! | [`roster`], [`reservations`] | which records are active; who has which second identity |
 //! | [`projector`] | one actor per flow: health |
 //! | [`port`] | `Send + Sync` handles for any host |
 //! | [`start`] | from a replayed journal to running flows, hand-overs |
@@ -18,6 +19,7 @@ pub mod entity;
 pub mod message;
 pub mod port;
 pub mod projector;
+pub mod reservations;
 pub mod roster;
 pub mod runtime;
 pub mod scribe;

@@ -90,6 +90,14 @@ impl<F: Answers> Roster<F> {
         }
     }
 
+    /// The record's actor died, and what was on its way to it with it.
+    pub(crate) fn died(&mut self, identity: &Identity) {
+        if let Some(active) = self.active.get_mut(identity) {
+            self.busy = self.busy.saturating_sub(active.busy.into());
+            active.busy = 0;
+        }
+    }
+
     /// Lets a record go at once; answers what was last known of it.
     pub(crate) fn drop(&mut self, identity: &Identity) -> Option<Mark<F>> {
         self.active.remove(identity).map(|active| active.mark)

@@ -17,10 +17,9 @@ use crate::flows::notification::Notify;
 use crate::flows::processing::Processing;
 use crate::record::Policy;
 use leasehold_journal::{JournalError, Record, Store, StoreReader, StreamId};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot, watch};
 
 /// Requests under way at once; more wait at the door.
 const ADMISSION: u32 = 8192;
@@ -103,7 +102,7 @@ pub struct Runtime {
 /// How the hand-overs go, as seen from outside.
 #[derive(Debug, Clone, Default)]
 struct HandOverState {
-    under_way: Arc<AtomicU64>,
+    under_way: watch::Sender<u64>,
     failed: Arc<OnceLock<JournalError>>,
 }
 
@@ -164,7 +163,13 @@ impl Runtime {
     /// How many settled records are just being registered with the next flow.
     #[must_use]
     pub fn handing_over(&self) -> u64 {
-        self.hand_overs.under_way.load(Ordering::SeqCst)
+        *self.hand_overs.under_way.borrow()
+    }
+
+    /// That number, for those who wait until it is 0.
+    #[must_use]
+    pub fn hand_overs(&self) -> watch::Receiver<u64> {
+        self.hand_overs.under_way.subscribe()
     }
 
     /// The first failure of the journal over a hand-over, which waits for the next open then.

@@ -6,9 +6,9 @@
 //! A thread and not an actor: one commit takes everything that waits, and a mailbox hands out one
 //! message at a time.
 //!
-//! A disk that never answers would keep everybody waiting for good, so somebody looks at the
-//! commit under way once a second: one that is still there after [`PATIENCE`] looks is given up. Its outcome is
-//! unknown, as after any failed commit, and nothing more is written in this life.
+//! A disk that never answers would keep everybody waiting for good, so somebody looks at the commit
+//! under way once a second: one that is still there a minute later is given up. Its outcome is unknown,
+//! as after any failed commit, and nothing more is written in this life.
 
 use leasehold_journal::{Append, AppendError, JournalError, Placed, Store};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};

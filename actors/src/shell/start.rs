@@ -23,7 +23,6 @@ use actix::Addr;
 use leasehold_journal::{JournalError, Record, StoreReader, StreamId};
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::{Semaphore, oneshot, watch};
 
@@ -58,7 +57,8 @@ pub(crate) struct Shared {
     pub(crate) scribe: Scribe,
     pub(crate) reader: Arc<dyn StoreReader>,
     pub(crate) admission: Arc<Semaphore>,
-    pub(crate) handing_over: Arc<AtomicU64>,
+    /// How many hand-overs are on their way.
+    pub(crate) handing_over: watch::Sender<u64>,
     /// The first failure of the journal over a hand-over.
     pub(crate) not_handed_over: Arc<OnceLock<JournalError>>,
     pub(crate) abandon_at: Option<Timestamp>,
@@ -160,7 +160,7 @@ where
     F: Answers + Follows<P>,
 {
     let supervisor = next.supervisor.clone();
-    let handing_over = Arc::clone(&shared.handing_over);
+    let handing_over = shared.handing_over.clone();
     let not_handed_over = Arc::clone(&shared.not_handed_over);
     let reader = Arc::clone(&shared.reader);
     let tell = move |state: &State<P>| {
@@ -168,12 +168,12 @@ where
         let to = F::TAG.name();
         tracing::debug!(to, "handing over");
         let (reply, done) = oneshot::channel();
-        handing_over.fetch_add(1, Ordering::SeqCst);
+        handing_over.send_modify(|count| *count += 1);
         let act = Act { identity, ask: Ask::Do(command), now: at, reply };
         if supervisor.try_send(act).is_err() {
             tracing::error!(code = "engine_stopped", "a hand-over waits for the next open");
         }
-        let handing_over = Arc::clone(&handing_over);
+        let handing_over = handing_over.clone();
         let not_handed_over = Arc::clone(&not_handed_over);
         actix_rt::spawn(async move {
             match done.await {
@@ -189,7 +189,7 @@ where
                 }
                 Err(_) => tracing::debug!("the engine stopped during a hand-over"),
             }
-            handing_over.fetch_sub(1, Ordering::SeqCst);
+            handing_over.send_modify(|count| *count -= 1);
         });
     };
     let registered = move |state: &State<P>| match F::follow(state, terms) {

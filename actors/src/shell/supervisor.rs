@@ -8,6 +8,7 @@ use super::message::{
     AbandonAll, Act, Ask, Claim, Failure, Finish, Finished, Grant, Health, NextAt, answer,
 };
 use super::projector::{Projector, Quarantine, Report, Shift};
+use super::reservations::Reservations;
 use super::roster::Roster;
 use crate::agenda::{Agenda, Slot, Waiting};
 use crate::contract::time::{Duration, Timestamp};
@@ -40,9 +41,7 @@ pub(crate) struct Supervisor<F: Answers> {
     damaged: HashSet<Identity>,
     projector: Addr<Projector<F>>,
     surroundings: Rc<Surroundings<F>>,
-    /// Who has which identity beside its own (D17), and who is about to.
-    keys: HashMap<Key, Identity>,
-    reserved: HashMap<Identity, Key>,
+    keys: Reservations,
     /// The leases of this life.
     tenures: Tenures,
     /// Claims that wait for expired leases to be ended; `None` while none are being ended.
@@ -62,15 +61,14 @@ impl<F: Answers> Supervisor<F> {
         Self::create(|context| {
             context.set_mailbox_capacity(MAILBOX);
             let (roster, damaged) = (Roster::new(), HashSet::new());
-            let (reserved, held, tenures) = (HashMap::new(), None, Tenures::default());
+            let (held, tenures) = (None, Tenures::default());
             Self {
                 agenda,
                 roster,
                 damaged,
                 projector,
                 surroundings,
-                keys,
-                reserved,
+                keys: Reservations::of(keys),
                 tenures,
                 held,
                 moves,
@@ -102,47 +100,32 @@ impl<F: Answers> Supervisor<F> {
         Ok(address)
     }
 
-    /// Keeps the record's other identity for it; false when it is another record's.
-    fn reserve(&mut self, act: &Act<F>) -> bool {
-        let Ask::Do(Command::Register { binding, .. }) = &act.ask else { return true };
-        let Some(key) = F::unique_key(binding) else { return true };
-        match self.keys.get(&key) {
-            Some(owner) => *owner == act.identity,
-            None => {
-                self.keys.insert(key, act.identity.clone());
-                self.reserved.insert(act.identity.clone(), key);
-                true
-            }
-        }
-    }
-
-    /// Lets a reservation go that came to nothing.
-    fn release(&mut self, identity: &Identity, now: Option<Key>) {
-        if let Some(key) = self.reserved.remove(identity)
-            && Some(key) != now
-        {
-            self.keys.remove(&key);
-        }
+    /// Keeps the record's other identity for it, and answers whether that is new; `None` when it is
+    /// another record's.
+    fn reserve(&mut self, act: &Act<F>) -> Option<bool> {
+        let Ask::Do(Command::Register { binding, .. }) = &act.ask else { return Some(false) };
+        F::unique_key(binding).map_or(Some(false), |key| self.keys.reserve(&act.identity, key))
     }
 
     fn forward(&mut self, act: Act<F>, me: Addr<Self>) {
         let identity = act.identity.clone();
-        if !self.reserve(&act) {
+        let Some(reserved) = self.reserve(&act) else {
             answer(act.reply, Err(Failure::Refused(Refusal::IdempotencyCollision)));
             return;
-        }
-        match self.activate(&identity, me) {
+        };
+        let (reply, failure) = match self.activate(&identity, me) {
             Ok(address) => {
                 self.roster.begin(&identity);
-                if let Err(error) = address.try_send(act) {
-                    self.roster.end(&identity);
-                    answer(error.into_inner().reply, Err(Failure::Busy));
-                }
+                let Err(error) = address.try_send(act) else { return };
+                self.roster.end(&identity);
+                (error.into_inner().reply, Failure::Busy)
             }
-            Err(failure) => {
-                answer(act.reply, Err(failure));
-            }
+            Err(failure) => (act.reply, failure),
+        };
+        if reserved {
+            self.keys.settle(&identity, None);
         }
+        answer(reply, Err(failure));
     }
 
     /// Gives the claim to the next due record, if there is one. A record that was picked and not
@@ -202,6 +185,7 @@ impl<F: Answers> Supervisor<F> {
         let slot = match self.load(identity, me) {
             Ok(entity) => {
                 let found = entity.mark();
+                self.keys.settle(identity, found.unique);
                 self.agenda.place(identity, known.slot, found.slot);
                 self.tell(Shift { before: known.class, after: found.class });
                 found.slot
@@ -325,9 +309,9 @@ impl<F: Answers> Handler<Finish<F>> for Supervisor<F> {
         let Finish { identity, finished } = finish;
         self.roster.end(&identity);
         match finished {
-            Finished::Unchanged => return self.release(&identity, None),
+            Finished::Unchanged => return self.keys.settle(&identity, None),
             Finished::Moved { before, after } => {
-                self.release(&identity, after.unique);
+                self.keys.settle(&identity, after.unique);
                 if !matches!(after.slot, Slot::Leased { .. }) {
                     self.tenures.end(&identity);
                 }
@@ -347,6 +331,7 @@ impl<F: Answers> Handler<Finish<F>> for Supervisor<F> {
             }
             Finished::Unknown => self.reconcile(&identity, context.address(), false),
             Finished::Died => {
+                self.roster.died(&identity);
                 let too_often = !self.roster.may_restart(&identity);
                 self.reconcile(&identity, context.address(), too_often);
             }
