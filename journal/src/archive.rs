@@ -57,7 +57,7 @@ pub fn export<M: Medium>(medium: &M, out: &mut dyn Write) -> Result<Head, Journa
     Ok(head)
 }
 
-fn item(out: &mut dyn Write, kind: u8, bytes: &[u8]) -> Result<(), JournalError> {
+pub(crate) fn item(out: &mut dyn Write, kind: u8, bytes: &[u8]) -> Result<(), JournalError> {
     let length = u32::try_from(bytes.len()).map_err(|_| JournalError::TooLarge)?;
     out.write_all(&[kind])?;
     out.write_all(&length.to_le_bytes())?;

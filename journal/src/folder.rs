@@ -123,7 +123,10 @@ fn only(folder: &Path, known: &dyn Fn(&str) -> bool) -> Result<(), JournalError>
 }
 
 /// Whether the folder is one of ours: a real folder, closed to others, with nothing else in it.
-fn check(layout: &Layout) -> Result<(), JournalError> {
+///
+/// # Errors
+/// [`JournalError::NotAJournal`], [`JournalError::Permissions`], or what the disk answers.
+pub fn check(layout: &Layout) -> Result<(), JournalError> {
     let found = fs::symlink_metadata(layout.root())?;
     if !found.is_dir() {
         return Err(JournalError::NotAJournal);

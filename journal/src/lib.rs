@@ -16,6 +16,7 @@
 //! | [`anchor`] | what the head was when it was last known durable |
 //! | [`folder`] | files, permissions, the lock, leftovers, copies for reading |
 //! | [`log`], [`reader`] | the writer and its readers over a medium |
+//! | [`scan`], [`salvage`] | frames and chunks in raw bytes; what belongs together, what is missing |
 //! | [`archive`] | frames outside of any database, and their verification |
 //!
 //! Promises, named by tests and by the audit: **J1** one writer per journal. **J2** sequence
@@ -38,6 +39,8 @@ pub mod memory;
 pub mod payload;
 pub mod reader;
 pub mod record;
+pub mod salvage;
+pub mod scan;
 pub mod sled;
 pub mod store;
 pub mod walk;

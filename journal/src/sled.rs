@@ -24,9 +24,9 @@ use std::sync::{Mutex, PoisonError};
 const SEGMENT_BYTES: usize = 8 * 1024 * 1024;
 const CACHE_BYTES: u64 = 64 * 1024 * 1024;
 const META_KEY: &[u8] = b"m";
-const META_MAGIC: [u8; 4] = *b"LHJ1";
+pub(crate) const META_MAGIC: [u8; 4] = *b"LHJ1";
 /// Version of the folder's format.
-const META_VERSION: u16 = 1;
+pub(crate) const META_VERSION: u16 = 1;
 
 /// A journal's folder, open.
 pub struct SledMedium {

@@ -9,9 +9,11 @@
 //! | [`states`] | every record's state, and one record's history |
 //! | [`travel`] | the state of everything at an earlier point |
 //! | [`check`] | the audit |
+//! | [`doctor`] | what is wrong that the database does not report |
 //! | [`report`] | its findings |
 
 pub mod check;
+pub mod doctor;
 pub mod report;
 pub mod source;
 pub mod states;

@@ -79,7 +79,7 @@ fn advice(error: &JournalError) -> &'static str {
             "another engine has this journal open, or a reading command is just copying it: ask that one, or read an exported archive"
         }
         JournalError::BehindAnchor { .. } => {
-            "records that were durable are gone (a lost tail, an older copy put back, an empty folder where a journal was); nothing was written: bring the newer files back. If that is what you want, remove the .anchor file beside the folder"
+            "records that were durable are gone (a lost tail, an older copy put back, an empty folder where a journal was); we wrote nothing, but the database may have written over what it lost: copy the folder before anything else, look with `leasehold doctor`, bring the newer files back or get out what there is with `leasehold salvage`. If that is what you want, remove the .anchor file beside the folder"
         }
         JournalError::Diverged { .. } => {
             "the anchor knows another history than these files hold; nothing was written: look with `leasehold audit`"
@@ -88,7 +88,7 @@ fn advice(error: &JournalError) -> &'static str {
             "the anchor file is gone, so a lost tail could not be noticed; nothing was written: bring it back"
         }
         JournalError::Corrupt { .. } => {
-            "bytes do not verify; nothing was written: bring a sound copy back, or go on from an exported archive"
+            "bytes do not verify: look with `leasehold doctor`, get out what there is with `leasehold salvage`, or bring a sound copy back"
         }
         JournalError::Newer { .. } => {
             "a newer leasehold wrote this: use that one; nothing was written"

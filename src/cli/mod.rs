@@ -11,6 +11,7 @@ mod archive;
 mod audit;
 mod bench;
 mod bench_figures;
+mod doctor;
 mod documents;
 mod failure;
 mod interventions;
@@ -19,6 +20,7 @@ mod records;
 mod remote;
 mod replay;
 mod run;
+mod salvage;
 mod sandbox;
 mod signals;
 mod summary;
@@ -53,6 +55,8 @@ enum Command {
     Repin(interventions::RepinArguments),
     Export(archive::ExportArguments),
     Verify(archive::VerifyArguments),
+    Doctor(doctor::DoctorArguments),
+    Salvage(salvage::SalvageArguments),
     Bench(bench::BenchArguments),
 }
 
@@ -87,6 +91,8 @@ pub fn run() -> ExitCode {
             | Command::Replay(_)
             | Command::Export(_)
             | Command::Verify(_)
+            | Command::Doctor(_)
+            | Command::Salvage(_)
     );
     if reads {
         signals::remove_copies_when_stopped();
@@ -104,6 +110,8 @@ pub fn run() -> ExitCode {
         Command::Repin(arguments) => on_tokio(interventions::repin(arguments)),
         Command::Export(arguments) => archive::export(&arguments),
         Command::Verify(arguments) => archive::verify(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Salvage(arguments) => salvage::run(&arguments),
         Command::Bench(arguments) => on_tokio(bench::run(arguments)),
     };
     match result {

@@ -32,18 +32,18 @@ fn reading(command: &str, path: &Path) -> Output {
     program().args([command]).arg(path).output().expect("the program runs")
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     let done = std::process::Command::new("cp").arg("-a").arg(from).arg(to).status();
     assert!(done.expect("cp runs").success());
 }
 
-fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     let both = [output.stdout.clone(), output.stderr.clone()].concat();
     String::from_utf8(both).expect("text")
 }
 
 /// Every file below a folder and beside it, with its bytes.
-fn files(place: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn files(place: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![place.to_path_buf()];
     while let Some(folder) = folders.pop() {
