@@ -4,7 +4,7 @@
 //! command and by tests, so that there is one way to a state.
 
 use crate::codec::{self, DecodeError};
-use crate::record::{Event, Flow, IllegalEvent, State, evolve};
+use crate::record::{Event, Flow, IllegalEvent, State, evolve, stream_of};
 use leasehold_journal::StreamId;
 use std::collections::HashMap;
 
@@ -68,7 +68,7 @@ impl<F: Flow> Replay<F> {
             return Err(ReplayError::Quarantined);
         };
         let body = body.ok_or(ReplayError::Body)?;
-        let event = codec::decode::<F>(body).map_err(ReplayError::Decode)?;
+        let event = read::<F>(stream, body)?;
         *place = Replayed::Sound(evolve(state, &event)?);
         Ok(event)
     }
@@ -97,16 +97,29 @@ impl<F: Flow> Replay<F> {
     }
 }
 
+/// The event of a body. A registration under another stream than its own cannot have happened: nobody
+/// who asks for its identity would find it.
+fn read<F: Flow>(stream: StreamId, body: &[u8]) -> Result<Event<F>, ReplayError> {
+    let event = codec::decode::<F>(body).map_err(ReplayError::Decode)?;
+    match event.identity() {
+        Some(identity) if stream_of(F::TAG, identity.as_str()) != stream => {
+            Err(ReplayError::Illegal)
+        }
+        Some(_) | None => Ok(event),
+    }
+}
+
 /// The state of one stream from its bodies, oldest first.
 ///
 /// # Errors
 /// [`ReplayError`] of the first body that does not replay.
 pub fn state_of<F: Flow>(
+    stream: StreamId,
     bodies: impl IntoIterator<Item = Vec<u8>>,
 ) -> Result<State<F>, ReplayError> {
     let mut state = State::Vacant;
     for body in bodies {
-        let event = codec::decode::<F>(&body).map_err(ReplayError::Decode)?;
+        let event = read::<F>(stream, &body)?;
         state = evolve(state, &event)?;
     }
     Ok(state)

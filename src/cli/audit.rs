@@ -41,8 +41,7 @@ pub(super) fn run(arguments: &AuditArguments) -> Result<Ended, Failed> {
     };
     // A file that is no archive, or cannot be read, was not audited.
     if report.records == 0
-        && let [only] = report.findings.as_slice()
-        && only.code == JournalError::NotAJournal.code()
+        && report.findings.iter().any(|one| one.code == JournalError::NotAJournal.code())
     {
         return Err(JournalError::NotAJournal.into());
     }

@@ -5,8 +5,9 @@ use super::dispatch::Dispatch;
 use super::lifecycle::Lifecycle;
 use super::notification::Notify;
 use super::processing::Processing;
+use crate::codec;
 use crate::contract::time::Timestamp;
-use crate::record::identity::flow_of;
+use crate::record::identity::{flow_of, stream_of};
 use crate::record::{Flow, FlowTag};
 use crate::replay::{Replay, ReplayError, Replayed};
 use leasehold_journal::StreamId;
@@ -56,6 +57,23 @@ impl AllFlows {
             FlowTag::Delivery => self.delivery.apply(stream, body).map(drop),
         })
     }
+}
+
+/// The stream a registration belongs to; `None` for a body that is none.
+#[must_use]
+pub fn home(body: &[u8]) -> Option<StreamId> {
+    match codec::flow_of(body)? {
+        FlowTag::Dispatch => home_of::<Dispatch>(body),
+        FlowTag::Lifecycle => home_of::<Lifecycle>(body),
+        FlowTag::Notification => home_of::<Notify>(body),
+        FlowTag::Processing => home_of::<Processing>(body),
+        FlowTag::Delivery => home_of::<Delivery>(body),
+    }
+}
+
+fn home_of<F: Flow>(body: &[u8]) -> Option<StreamId> {
+    let event = codec::decode::<F>(body).ok()?;
+    event.identity().map(|identity| stream_of(F::TAG, identity.as_str()))
 }
 
 fn latest_of<F: Flow>(flow: &Replay<F>) -> Option<Timestamp> {

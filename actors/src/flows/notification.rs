@@ -96,9 +96,11 @@ impl Flow for Notify {
 
     /// The notification's id and hash re-derive.
     fn belongs(binding: &NotifyBinding, payload: &Payload) -> bool {
-        Notification::parse(payload.as_bytes()).is_ok_and(|notification| {
-            NotifyBinding::of(&notification, binding.max_attempts) == *binding
-        })
+        // The hash is that of the stored bytes: they are what is sent.
+        payload.sha256() == binding.notification_sha256
+            && Notification::parse(payload.as_bytes()).is_ok_and(|notification| {
+                NotifyBinding::of(&notification, binding.max_attempts) == *binding
+            })
     }
 
     fn rank(_: &NotifyBinding) -> u8 {

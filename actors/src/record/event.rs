@@ -3,7 +3,7 @@
 //! Every number a later state needs is in the event, so that replaying needs no configuration and no
 //! clock. The order of the variants and of their fields is part of the format.
 
-use super::{Flow, Intervention};
+use super::{Flow, Identity, Intervention};
 use crate::contract::text::{ErrorCode, Sha256, WorkerToken};
 use crate::contract::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -194,6 +194,24 @@ impl<F: Flow> Event<F> {
             | Self::Completed { .. }
             | Self::Watched { .. }
             | Self::Unchanged { .. }
+            | Self::Requeued { .. }
+            | Self::Dismissed { .. }
+            | Self::Repinned { .. } => None,
+        }
+    }
+
+    /// The identity of the record, which its registration tells.
+    #[must_use]
+    pub fn identity(&self) -> Option<Identity> {
+        match self {
+            Self::Registered { binding, .. } => Some(F::identity(binding)),
+            Self::Claimed { .. }
+            | Self::Completed { .. }
+            | Self::Watched { .. }
+            | Self::Unchanged { .. }
+            | Self::Retried { .. }
+            | Self::Failed { .. }
+            | Self::LeaseLost { .. }
             | Self::Requeued { .. }
             | Self::Dismissed { .. }
             | Self::Repinned { .. } => None,
