@@ -1,0 +1,102 @@
+//! The simulation: messages, crashes, faults and clocks in any order, drawn from a seed.
+//!
+//! The big numbers are run by `cargo run --release --example simulate`; here are enough seeds to reach
+//! everything that can happen, and the proof that what is checked can fail.
+
+#[path = "../sim/mod.rs"]
+#[allow(dead_code)] // the example uses what is left
+mod sim;
+
+use sim::documents::Documents;
+use sim::note::NAMES;
+use sim::sabotage::Sabotage;
+use sim::trace::Coverage;
+use sim::{Options, Outcome, invariant};
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// Steps of each seed.
+const STEPS: u32 = 200;
+/// Seeds that have to reach everything.
+const SEEDS: u64 = 320;
+/// Threads they are run on.
+const THREADS: u64 = 4;
+/// Seeds within which each sabotage has to be noticed.
+const SABOTAGED_SEEDS: u64 = 150;
+
+const HONEST: Options = Options { steps: STEPS, sabotage: None };
+
+/// Runs seeds that have to break nothing.
+fn hold(seeds: Range<u64>) -> Coverage {
+    let documents = Rc::new(Documents::new());
+    let mut coverage = Coverage::default();
+    for seed in seeds {
+        let Outcome { broken, trace } = sim::run(seed, HONEST, &documents);
+        if let Some((broken, step)) = broken {
+            let last: Vec<String> =
+                trace.lines.iter().rev().take(20).map(ToString::to_string).collect();
+            panic!("seed {seed} broke {broken:?} at step {step}, last first: {last:#?}");
+        }
+        coverage.add(&trace.coverage);
+    }
+    coverage
+}
+
+#[test]
+fn whatever_happens_in_whatever_order_no_invariant_breaks() {
+    let coverage = std::thread::scope(|scope| {
+        let part = SEEDS / THREADS;
+        let runs: Vec<_> = (0..THREADS)
+            .map(|thread| scope.spawn(move || hold(thread * part..(thread + 1) * part)))
+            .collect();
+        let mut all = Coverage::default();
+        for run in runs {
+            all.add(&run.join().expect("no seed breaks anything"));
+        }
+        all
+    });
+    let never: Vec<&str> =
+        coverage.counts().filter(|(_, count)| *count == 0).map(|(name, _)| name).collect();
+    assert!(never.is_empty(), "never reached: {never:?}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace_and_another_one_another() {
+    let documents = Rc::new(Documents::new());
+    let hash = |seed| sim::run(seed, HONEST, &documents).trace.hash;
+    let first: Vec<u64> = (0..8).map(hash).collect();
+    let second: Vec<u64> = (0..8).map(hash).collect();
+    assert_eq!(first, second);
+    let different: BTreeSet<u64> = first.into_iter().collect();
+    assert_eq!(different.len(), 8);
+}
+
+#[test]
+fn a_shell_that_acts_wrongly_is_told_by_the_invariant_it_breaks() {
+    let documents = Rc::new(Documents::new());
+    for (sabotage, name, id) in Sabotage::ALL {
+        let options = Options { sabotage: Some(sabotage), ..HONEST };
+        let found = (0..SABOTAGED_SEEDS).find(|seed| {
+            let broken = sim::run(*seed, options, &documents).broken;
+            broken.is_some_and(|(broken, _)| broken.invariant.id == id)
+        });
+        assert!(found.is_some(), "{name} never breaks {id}");
+    }
+}
+
+#[test]
+fn every_invariant_has_a_sabotage_and_every_happening_its_own_name() {
+    let noticed: BTreeSet<&str> = Sabotage::ALL.iter().map(|(_, _, id)| *id).collect();
+    for invariant in invariant::ALL {
+        assert!(noticed.contains(invariant.id), "nothing breaks {}", invariant.id);
+    }
+    for (sabotage, name, _) in Sabotage::ALL {
+        assert_eq!(Sabotage::from_name(name), Some(sabotage));
+    }
+    let names: BTreeSet<&str> = NAMES.iter().map(|(_, name)| *name).collect();
+    assert_eq!(names.len(), NAMES.len());
+    for (place, (note, name)) in NAMES.iter().enumerate() {
+        assert_eq!((*note as usize, note.name()), (place, *name));
+    }
+}
