@@ -8,9 +8,14 @@
 //! | `lock` | empty; locked by the one engine that has the journal open (J1) |
 //! | `anchor` | the last durable head ([`crate::anchor`]) |
 //! | `db/` | sled's own files |
+//! | `db.new/`, `db.old/` | while a database takes another one's place ([`replace_database`]) |
 //! | `../<name>.anchor` | the same head beside the folder: putting the whole folder back to an older state is noticed |
 //!
 //! The folder is 0700 and its files are 0600, whatever the umask.
+
+mod replacing;
+
+pub use replacing::{remove_database, replace_database};
 
 use crate::error::JournalError;
 use std::fs::{self, File, OpenOptions};
@@ -64,6 +69,28 @@ impl Layout {
     pub fn database(&self) -> PathBuf {
         self.root.join("db")
     }
+
+    /// The database that is to take its place; complete once [`Self::database`] was renamed to
+    /// [`Self::old_database`].
+    #[must_use]
+    pub fn next_database(&self) -> PathBuf {
+        self.root.join("db.new")
+    }
+
+    /// The database whose place was taken.
+    #[must_use]
+    pub fn old_database(&self) -> PathBuf {
+        self.root.join("db.old")
+    }
+
+    /// The database that counts, whatever a crash left beside it; `None` when there is none.
+    fn current_database(&self) -> Option<PathBuf> {
+        if self.database().is_dir() {
+            return Some(self.database());
+        }
+        let renamed = self.old_database().is_dir() && self.next_database().is_dir();
+        renamed.then(|| self.next_database())
+    }
 }
 
 /// Holds the journal's lock until it is dropped.
@@ -73,7 +100,7 @@ pub struct Lock {
 }
 
 /// Names a journal's folder may hold; anything else makes it somebody else's.
-const OURS: [&str; 4] = ["lock", "anchor", "anchor.new", "db"];
+const OURS: [&str; 6] = ["lock", "anchor", "anchor.new", "db", "db.new", "db.old"];
 
 /// Takes the journal for writing: checks the folder, makes it when `create` is set, takes the lock,
 /// removes what a crash left behind.
@@ -96,7 +123,7 @@ pub fn take(layout: &Layout, create: bool) -> Result<Lock, JournalError> {
         sync_directory(&parent(layout.root())?)?;
     }
     check(layout)?;
-    if !create && !layout.database().exists() {
+    if !create && layout.current_database().is_none() {
         return Err(JournalError::Missing);
     }
     let mut options = OpenOptions::new();
@@ -104,6 +131,7 @@ pub fn take(layout: &Layout, create: bool) -> Result<Lock, JournalError> {
     private(&mut options);
     let file = options.open(layout.lock())?;
     held(fs4::FileExt::try_lock(&file))?;
+    replacing::finish(layout)?;
     remove_leftovers(&layout.database())?;
     Ok(Lock { _file: file })
 }
@@ -127,10 +155,11 @@ fn check(layout: &Layout) -> Result<(), JournalError> {
         return Err(JournalError::NotAJournal);
     }
     only(layout.root(), &|name| OURS.contains(&name))?;
-    if layout.database().exists() {
-        let sleds =
-            |name: &str| matches!(name, "blobs" | "conf" | "db") || name.starts_with("snap.");
-        only(&layout.database(), &sleds)?;
+    let sleds = |name: &str| matches!(name, "blobs" | "conf" | "db") || name.starts_with("snap.");
+    for database in [layout.database(), layout.next_database(), layout.old_database()] {
+        if database.exists() {
+            only(&database, &sleds)?;
+        }
     }
     if open_to_others(&found) { Err(JournalError::Permissions) } else { Ok(()) }
 }
@@ -161,21 +190,22 @@ fn held(tried: Result<(), fs4::TryLockError>) -> Result<(), JournalError> {
 }
 
 /// Copies a journal's files, anchors included, to `target`, which must not exist yet. The copy
-/// shares blocks with the original where the file system can.
+/// shares blocks with the original where the file system can. Of a database and one that was to take
+/// its place, the one that counts is copied.
 ///
 /// # Errors
 /// [`JournalError::Missing`] when there is no journal, or what the disk answers.
 pub fn copy(layout: &Layout, target: &Path) -> Result<(), JournalError> {
-    if !layout.database().is_dir() {
+    let Some(database) = layout.current_database() else {
         return Err(if layout.root().exists() {
             JournalError::NotAJournal
         } else {
             JournalError::Missing
         });
-    }
+    };
     let copy = Layout::new(target);
     make_directory(target)?;
-    copy_directory(&layout.database(), &copy.database())?;
+    copy_directory(&database, &copy.database())?;
     for (from, to) in
         [(layout.anchor(), copy.anchor()), (layout.outer_anchor()?, copy.outer_anchor()?)]
     {
@@ -252,6 +282,22 @@ pub fn bytes(root: &Path) -> Result<u64, JournalError> {
         total += if metadata.is_dir() { bytes(&entry.path())? } else { metadata.len() };
     }
     Ok(total)
+}
+
+/// Makes a directory and everything in it durable.
+///
+/// # Errors
+/// What the disk answers.
+pub fn sync_files(path: &Path) -> Result<(), JournalError> {
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync_files(&entry.path())?;
+        } else {
+            File::open(entry.path())?.sync_all()?;
+        }
+    }
+    sync_directory(path)
 }
 
 /// Makes the names inside a directory durable.

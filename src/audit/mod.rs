@@ -6,11 +6,15 @@
 //! | module | owns |
 //! | --- | --- |
 //! | [`source`] | a folder or an archive, as something to walk over |
+//! | [`archives`] | the archives of one journal, in their order |
 //! | [`states`] | every record's state, and one record's history |
 //! | [`check`] | the audit |
+//! | [`records`] | its part about the records of each flow |
 //! | [`report`] | its findings |
 
+pub mod archives;
 pub mod check;
+pub mod records;
 pub mod report;
 pub mod source;
 pub mod states;

@@ -81,6 +81,12 @@ fn advice(error: &JournalError) -> &'static str {
         JournalError::Corrupt { .. } => {
             "bytes do not verify; nothing was written: bring a sound copy back, or go on from an exported archive"
         }
+        JournalError::ArchiveMissing { .. } => {
+            "an archive this journal goes on from is not in the folder: bring it there"
+        }
+        JournalError::ArchivePart => {
+            "this is a later part of a journal: name the folder with the parts before it (--archives DIR)"
+        }
         JournalError::Newer { .. } => {
             "a newer leasehold wrote this: use that one; nothing was written"
         }

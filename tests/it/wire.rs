@@ -50,7 +50,7 @@ fn every_cut_of_an_event_and_every_other_header_is_refused() {
 fn a_frame_an_anchor_an_archive_and_a_stream_keep_their_bytes() {
     let disk = MemoryDisk::new();
     let options = LogOptions { new_id: JournalId([7; 16]), create: true };
-    let mut log = Log::open(disk.medium(), options, &mut |_, _, _| Ok(())).expect("a new one");
+    let mut log = Log::open(disk.medium(), options, &mut |_| Ok(())).expect("a new one");
     let bodies = vec![b"one".to_vec(), b"two".to_vec()];
     log.commit(&[Append { stream: StreamId([9; 16]), expected_version: 0, bodies }]).expect("ok");
     let (_, frame) = disk.medium().frame_at_or_after(1).expect("readable").expect("there");

@@ -14,6 +14,7 @@ use leasehold_actors::flows::{
     processing::Processing,
 };
 use leasehold_actors::record::FlowTag;
+use leasehold_journal::walk::Item;
 use leasehold_journal::{JournalId, Log, LogOptions};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -209,7 +210,8 @@ fn every_flow_keeps_its_bytes() {
         engine.close().await;
         let mut found: BTreeMap<&str, String> = BTreeMap::new();
         let options = LogOptions { new_id: JournalId([5; 16]), create: false };
-        let mut visit = |_, _, record: Result<leasehold_journal::Record, _>| {
+        let mut visit = |item| {
+            let Item::Record { record, .. } = item else { return Ok(()) };
             let body = record?.body;
             let flow = codec::flow_of(&body).expect("a flow of ours");
             let sample = format!("{}\n{}\n", name(flow, &body), crate::wire::hex(&body));

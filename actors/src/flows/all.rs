@@ -5,11 +5,12 @@ use super::dispatch::Dispatch;
 use super::lifecycle::Lifecycle;
 use super::notification::Notify;
 use super::processing::Processing;
+use crate::carried::{Origin, image_of};
 use crate::contract::time::Timestamp;
 use crate::record::identity::flow_of;
 use crate::record::{Flow, FlowTag};
 use crate::replay::{Replay, ReplayError, Replayed};
-use leasehold_journal::StreamId;
+use leasehold_journal::{JournalError, StreamId};
 
 /// Every record of a journal.
 #[derive(Debug, Default)]
@@ -41,20 +42,54 @@ impl AllFlows {
         latest.into_iter().flatten().max()
     }
 
-    /// Applies one record; `body` is `None` when it cannot be read. Answers `None` for a stream of no
-    /// flow.
+    /// Applies one record; `body` is `None` when it cannot be read. Answers when it happened, and
+    /// `None` for a stream of no flow.
     pub fn apply(
         &mut self,
         stream: StreamId,
         body: Option<&[u8]>,
+    ) -> Option<Result<Timestamp, ReplayError>> {
+        Some(match flow_of(stream)? {
+            FlowTag::Dispatch => self.dispatch.apply(stream, body).map(|event| event.at()),
+            FlowTag::Lifecycle => self.lifecycle.apply(stream, body).map(|event| event.at()),
+            FlowTag::Notification => self.notification.apply(stream, body).map(|event| event.at()),
+            FlowTag::Processing => self.processing.apply(stream, body).map(|event| event.at()),
+            FlowTag::Delivery => self.delivery.apply(stream, body).map(|event| event.at()),
+        })
+    }
+
+    /// Takes what a record's archived events came to; `None` for a stream of no flow.
+    pub fn carry(
+        &mut self,
+        stream: StreamId,
+        image: Option<&[u8]>,
     ) -> Option<Result<(), ReplayError>> {
         Some(match flow_of(stream)? {
-            FlowTag::Dispatch => self.dispatch.apply(stream, body).map(drop),
-            FlowTag::Lifecycle => self.lifecycle.apply(stream, body).map(drop),
-            FlowTag::Notification => self.notification.apply(stream, body).map(drop),
-            FlowTag::Processing => self.processing.apply(stream, body).map(drop),
-            FlowTag::Delivery => self.delivery.apply(stream, body).map(drop),
+            FlowTag::Dispatch => self.dispatch.carry(stream, image),
+            FlowTag::Lifecycle => self.lifecycle.carry(stream, image),
+            FlowTag::Notification => self.notification.carry(stream, image),
+            FlowTag::Processing => self.processing.carry(stream, image),
+            FlowTag::Delivery => self.delivery.carry(stream, image),
         })
+    }
+
+    /// The image of a record, to be kept when its events are archived.
+    ///
+    /// # Errors
+    /// As [`image_of`]; [`JournalError::Corrupt`] at 0 for a stream of no flow.
+    pub fn image(
+        &self,
+        stream: StreamId,
+        origin: &mut dyn FnMut() -> Result<Origin, JournalError>,
+    ) -> Result<Vec<u8>, JournalError> {
+        match flow_of(stream) {
+            Some(FlowTag::Dispatch) => image_of(self.dispatch.get(stream), origin),
+            Some(FlowTag::Lifecycle) => image_of(self.lifecycle.get(stream), origin),
+            Some(FlowTag::Notification) => image_of(self.notification.get(stream), origin),
+            Some(FlowTag::Processing) => image_of(self.processing.get(stream), origin),
+            Some(FlowTag::Delivery) => image_of(self.delivery.get(stream), origin),
+            None => Err(JournalError::Corrupt { sequence: 0 }),
+        }
     }
 }
 
