@@ -329,14 +329,22 @@ pub(crate) fn private(options: &mut OpenOptions) {
 #[cfg(not(unix))]
 pub(crate) fn private(_options: &mut OpenOptions) {}
 
+/// Makes a folder that is closed to others.
+///
+/// # Errors
+/// What the disk answers.
 #[cfg(unix)]
-fn make_directory(path: &Path) -> std::io::Result<()> {
+pub fn make_directory(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     fs::DirBuilder::new().mode(0o700).create(path)
 }
 
+/// Makes a folder.
+///
+/// # Errors
+/// What the disk answers.
 #[cfg(not(unix))]
-fn make_directory(path: &Path) -> std::io::Result<()> {
+pub fn make_directory(path: &Path) -> std::io::Result<()> {
     fs::create_dir(path)
 }
 

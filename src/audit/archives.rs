@@ -32,11 +32,10 @@ impl Archives {
     pub fn find(folder: &Path, journal: JournalId) -> Result<Self, JournalError> {
         let prefix = format!("{journal}-");
         let mut files = Vec::new();
-        let entries = std::fs::read_dir(folder).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => JournalError::ArchiveMissing { sequence: 1 },
-            kind => kind.into(),
-        })?;
-        for entry in entries {
+        if !folder.is_dir() {
+            return Err(JournalError::ArchiveMissing { sequence: 1 });
+        }
+        for entry in std::fs::read_dir(folder)? {
             let path = entry?.path();
             let named = path.file_name().and_then(|name| name.to_str());
             let numbers = named

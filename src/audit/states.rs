@@ -75,7 +75,7 @@ impl States {
             let applied = match item {
                 Item::Record { stream, record, .. } => {
                     let body = record.ok().map(|record| record.body);
-                    states.flows.apply(stream, body.as_deref()).map(|applied| applied.map(drop))
+                    states.flows.apply(stream, body.as_deref())
                 }
                 Item::Carried { stream, image, .. } => {
                     states.flows.carry(stream, image.ok().as_deref())

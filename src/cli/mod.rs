@@ -17,6 +17,7 @@ mod interventions;
 mod print;
 mod records;
 mod remote;
+mod retention;
 mod run;
 mod sandbox;
 mod signals;
@@ -49,6 +50,7 @@ enum Command {
     Requeue(interventions::RequeueArguments),
     Dismiss(interventions::DismissArguments),
     Repin(interventions::RepinArguments),
+    Archive(retention::ArchiveArguments),
     Export(archive::ExportArguments),
     Verify(archive::VerifyArguments),
     Bench(bench::BenchArguments),
@@ -98,6 +100,7 @@ pub fn run() -> ExitCode {
         Command::Requeue(arguments) => on_tokio(interventions::requeue(arguments)),
         Command::Dismiss(arguments) => on_tokio(interventions::dismiss(arguments)),
         Command::Repin(arguments) => on_tokio(interventions::repin(arguments)),
+        Command::Archive(arguments) => retention::run(&arguments),
         Command::Export(arguments) => archive::export(&arguments),
         Command::Verify(arguments) => archive::verify(&arguments),
         Command::Bench(arguments) => on_tokio(bench::run(arguments)),

@@ -21,7 +21,7 @@ fn stderr(arguments: &[&str]) -> (Option<i32>, String) {
 fn help_of_every_command_is_as_it_was_read() {
     let commands = [
         "", "run", "sandbox", "health", "list", "show", "audit", "requeue", "dismiss", "repin",
-        "export", "verify", "bench",
+        "archive", "export", "verify", "bench",
     ];
     snapshots("help").bind(|| {
         for command in commands {
@@ -41,7 +41,7 @@ fn every_example_in_a_help_text_is_one_that_works() {
     let root = env!("CARGO_MANIFEST_DIR");
     let mut tried = Vec::new();
     // In this order: the first makes the journal that the others read.
-    for command in ["run", "health", "list", "show", "audit", "export", "verify"] {
+    for command in ["run", "health", "list", "show", "audit", "archive", "export", "verify"] {
         let (_, text) = stdout(&[command, "--help"]);
         let line = text.lines().find_map(|line| line.trim().strip_prefix("leasehold "));
         let line = line.unwrap_or_else(|| panic!("{command} has no example"));
@@ -62,7 +62,7 @@ fn every_example_in_a_help_text_is_one_that_works() {
         );
         tried.push(command);
     }
-    assert_eq!(tried.len(), 7);
+    assert_eq!(tried.len(), 8);
 }
 
 #[test]
@@ -80,6 +80,10 @@ fn wrong_usage_ends_in_exit_2_with_a_usage_text() {
         vec!["audit", "j", "--expect-head", "abc"],
         vec!["bench", "--records", "0"],
         vec!["health", "j", "--as-of", "-1"],
+        vec!["archive", "j", "--to", "a"],
+        vec!["archive", "j", "--older-than", "3"],
+        vec!["archive", "j", "--to", "a", "--older-than", "3", "--before", "5"],
+        vec!["archive", "j", "--to", "a", "--before", "-5"],
     ] {
         let (code, text) = stderr(&arguments);
         assert_eq!(code, Some(2), "{arguments:?}: {text}");

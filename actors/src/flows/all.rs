@@ -6,6 +6,7 @@ use super::lifecycle::Lifecycle;
 use super::notification::Notify;
 use super::processing::Processing;
 use crate::carried::{Origin, image_of};
+use crate::codec;
 use crate::contract::time::Timestamp;
 use crate::record::identity::flow_of;
 use crate::record::{Flow, FlowTag};
@@ -42,19 +43,19 @@ impl AllFlows {
         latest.into_iter().flatten().max()
     }
 
-    /// Applies one record; `body` is `None` when it cannot be read. Answers when it happened, and
-    /// `None` for a stream of no flow.
+    /// Applies one record; `body` is `None` when it cannot be read. Answers `None` for a stream of no
+    /// flow.
     pub fn apply(
         &mut self,
         stream: StreamId,
         body: Option<&[u8]>,
-    ) -> Option<Result<Timestamp, ReplayError>> {
+    ) -> Option<Result<(), ReplayError>> {
         Some(match flow_of(stream)? {
-            FlowTag::Dispatch => self.dispatch.apply(stream, body).map(|event| event.at()),
-            FlowTag::Lifecycle => self.lifecycle.apply(stream, body).map(|event| event.at()),
-            FlowTag::Notification => self.notification.apply(stream, body).map(|event| event.at()),
-            FlowTag::Processing => self.processing.apply(stream, body).map(|event| event.at()),
-            FlowTag::Delivery => self.delivery.apply(stream, body).map(|event| event.at()),
+            FlowTag::Dispatch => self.dispatch.apply(stream, body).map(drop),
+            FlowTag::Lifecycle => self.lifecycle.apply(stream, body).map(drop),
+            FlowTag::Notification => self.notification.apply(stream, body).map(drop),
+            FlowTag::Processing => self.processing.apply(stream, body).map(drop),
+            FlowTag::Delivery => self.delivery.apply(stream, body).map(drop),
         })
     }
 
@@ -99,4 +100,20 @@ fn latest_of<F: Flow>(flow: &Replay<F>) -> Option<Timestamp> {
         Replayed::Quarantined => None,
     });
     times.max()
+}
+
+/// When the event of a body happened; `None` for a body that is no event of its stream's flow.
+#[must_use]
+pub fn time_of(stream: StreamId, body: &[u8]) -> Option<Timestamp> {
+    match flow_of(stream)? {
+        FlowTag::Dispatch => at::<Dispatch>(body),
+        FlowTag::Lifecycle => at::<Lifecycle>(body),
+        FlowTag::Notification => at::<Notify>(body),
+        FlowTag::Processing => at::<Processing>(body),
+        FlowTag::Delivery => at::<Delivery>(body),
+    }
+}
+
+fn at<F: Flow>(body: &[u8]) -> Option<Timestamp> {
+    codec::decode::<F>(body).ok().map(|event| event.at())
 }

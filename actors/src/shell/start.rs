@@ -35,7 +35,7 @@ pub(crate) fn take(flows: &mut AllFlows, item: Item) -> Result<(), JournalError>
     let (sequence, applied) = match item {
         Item::Record { sequence, stream, record } => {
             let body = readable(record.map(|record| record.body))?;
-            (sequence, flows.apply(stream, body.as_deref()).map(|applied| applied.map(drop)))
+            (sequence, flows.apply(stream, body.as_deref()))
         }
         Item::Carried { stream, tip, image } => {
             (tip.sequence, flows.carry(stream, readable(image)?.as_deref()))
