@@ -96,7 +96,17 @@ impl Layout {
 /// Holds the journal's lock until it is dropped.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for Lock {
+    /// Closing the file would not do: a child process that is just being started has a copy of the
+    /// handle for a moment, and the lock would stay with it.
+    fn drop(&mut self) {
+        if fs4::FileExt::unlock(&self.file).is_err() {
+            tracing::warn!(code = "storage_failed", "the lock is let go with the file only");
+        }
+    }
 }
 
 /// Names a journal's folder may hold; anything else makes it somebody else's.
@@ -133,7 +143,7 @@ pub fn take(layout: &Layout, create: bool) -> Result<Lock, JournalError> {
     held(fs4::FileExt::try_lock(&file))?;
     replacing::finish(layout)?;
     remove_leftovers(&layout.database())?;
-    Ok(Lock { _file: file })
+    Ok(Lock { file })
 }
 
 /// Refuses a folder with anything in it that is not known, or with a link.
@@ -174,7 +184,7 @@ pub fn take_for_reading(layout: &Layout) -> Result<Option<Lock>, JournalError> {
         Ok(file) => {
             // Shared: readers do not shut each other out.
             held(fs4::FileExt::try_lock_shared(&file))?;
-            Ok(Some(Lock { _file: file }))
+            Ok(Some(Lock { file }))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error.into()),

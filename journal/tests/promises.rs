@@ -60,6 +60,28 @@ fn j1_a_second_writer_is_refused_and_the_lock_is_free_after_the_first() {
 }
 
 #[test]
+#[cfg(unix)]
+fn j1_a_child_process_keeps_no_journal_locked_that_was_closed() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("journal");
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Children that are being started all the time.
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    let child = std::process::Command::new("true").status();
+                    assert!(child.expect("it runs").success());
+                }
+            });
+        }
+        let opened: Vec<_> = (0..40).map(|_| on_disk(&path).map(drop)).collect();
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(opened, vec![Ok(()); 40]);
+    });
+}
+
+#[test]
 fn j2_and_j4_numbers_start_at_one_without_gaps_whatever_the_grouping() {
     let disk = MemoryDisk::new();
     let (mut log, _) = open(disk.medium()).expect("an empty disk opens");

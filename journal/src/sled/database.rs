@@ -19,10 +19,16 @@ use std::fs::File;
 use std::ops::RangeBounds;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Fixed for a journal's life.
 const SEGMENT_BYTES: usize = 8 * 1024 * 1024;
 const CACHE_BYTES: u64 = 64 * 1024 * 1024;
+/// sled lets go of its file when the last copy of its handle is closed, and a child process that is
+/// just being started has one for a moment. Whoever opens a database here has the journal's own lock,
+/// or a copy nobody knows of, so that nobody else can be at it for longer.
+const LOCK_TRIES: u32 = 100;
+const LOCK_WAIT: Duration = Duration::from_millis(20);
 const META_KEY: &[u8] = b"m";
 const BASE_KEY: &[u8] = b"b";
 
@@ -40,7 +46,7 @@ pub(super) struct Database {
 impl Database {
     /// Opens the database in this folder, or makes it.
     pub(super) fn open(path: PathBuf) -> Result<Self, JournalError> {
-        let database = open_guarded(&path)?;
+        let database = open_patiently(&path)?;
         let file = File::options().read(true).write(true).open(path.join("db"))?;
         let opened = Self { database: Some(database), file, path };
         opened.without_blobs()?;
@@ -183,6 +189,23 @@ impl Drop for Database {
             tracing::warn!(code = "storage_failed", "the database could not be closed cleanly");
         }
     }
+}
+
+/// Opens sled, trying again for as long as a handle of an earlier life may still be around.
+fn open_patiently(path: &Path) -> Result<sled::Db, JournalError> {
+    for _ in 1..LOCK_TRIES {
+        match open_guarded(path) {
+            Err(JournalError::Locked) => pause(),
+            opened => return opened,
+        }
+    }
+    open_guarded(path)
+}
+
+/// Waits for the operating system; no record's time is involved, and there is no clock here.
+#[allow(clippy::disallowed_methods)]
+fn pause() {
+    std::thread::sleep(LOCK_WAIT);
 }
 
 /// Opens sled on a thread of its own, so that a panic on damaged files ends there.
