@@ -243,12 +243,24 @@ impl Choice {
     fn take(&mut self, item: Item) -> Result<(), JournalError> {
         match item {
             Item::Base(base) => self.first = base.head.sequence + 1,
+            // An image that is damaged must not be replaced by what is left of it.
             Item::Carried { stream, tip, image } => {
-                let image = image.ok();
-                known(tip.sequence, self.flows.carry(stream, image.as_deref()))?;
+                let corrupt = JournalError::Corrupt { sequence: tip.sequence };
+                match self.flows.carry(stream, Some(&image?)) {
+                    Some(Ok(())) => {}
+                    applied @ Some(Err(ReplayError::Decode(DecodeError::Newer(_)))) => {
+                        known(tip.sequence, applied)?;
+                    }
+                    Some(Err(_)) | None => return Err(corrupt),
+                }
             }
             Item::Record { sequence, stream, record } if !self.over => {
-                let body = record.ok().map(|record| record.body);
+                let body = match record {
+                    Ok(record) => Some(record.body),
+                    // The archive refuses it, if it comes to that.
+                    Err(JournalError::Corrupt { .. }) => None,
+                    Err(error) => return Err(error),
+                };
                 self.open.push(Taken { sequence, stream, body });
             }
             Item::Frame(head) if !self.over => self.frame(head)?,

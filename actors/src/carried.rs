@@ -99,12 +99,22 @@ pub fn decode<F: Flow>(image: &[u8]) -> Result<Carried<F>, DecodeError> {
 }
 
 /// Where a record's payload is: in its image, or in its first event.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Origin {
     /// The image of its archived events.
     pub image: Option<Vec<u8>>,
     /// The body of its first event that is not archived.
     pub first: Option<Vec<u8>>,
+}
+
+impl std::fmt::Debug for Origin {
+    /// Shows where the payload is, never what it says.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Origin")
+            .field("image", &self.image.is_some())
+            .field("first", &self.first.is_some())
+            .finish()
+    }
 }
 
 impl Origin {

@@ -136,6 +136,10 @@ impl<M: Medium> StoreReader for LogReader<M> {
     }
 
     fn carried(&self, stream: StreamId) -> Result<Option<Entry>, JournalError> {
+        // Asked for every record that becomes active, and mostly there is nothing to look for.
+        if self.shared.archived == 0 || self.shared.tip(stream).version == 0 {
+            return Ok(None);
+        }
         let medium = &self.shared.medium;
         let Some(bytes) = medium.base_entry(stream)? else { return Ok(None) };
         let corrupt = JournalError::Corrupt { sequence: self.shared.archived };

@@ -1,5 +1,6 @@
 //! J6 with archives: records move, whole frames from the oldest on, and nothing else changes.
 
+use leasehold_journal::anchor::{Anchor, AnchorFile};
 use leasehold_journal::archive;
 use leasehold_journal::chunk::INLINE_BYTES_MAX;
 use leasehold_journal::folder::{self, Layout};
@@ -8,7 +9,7 @@ use leasehold_journal::memory::{MemoryDisk, MemoryMedium};
 use leasehold_journal::sled::SledMedium;
 use leasehold_journal::walk::{Item, Walk};
 use leasehold_journal::{
-    Append, Durability, Head, JournalError, JournalId, Log, LogOptions, Store, StoreReader,
+    Append, Digest, Durability, Head, JournalError, JournalId, Log, LogOptions, Store, StoreReader,
     StreamId,
 };
 use std::path::{Path, PathBuf};
@@ -163,6 +164,26 @@ fn an_export_of_a_journal_with_a_base_proves_itself_and_every_change_of_it_is_no
 }
 
 #[test]
+fn damaged_chunks_of_an_image_spoil_its_own_stream_only() {
+    let disk = MemoryDisk::new();
+    drop(filled(&disk));
+    let (log, _, heads) = open(disk.medium()).expect("it opens");
+    rebase(log, heads[2]).expect("a frame ends there");
+    disk.lose_chunks();
+    let mut seen = Vec::new();
+    let log = Log::open(disk.medium(), OPTIONS, &mut |item| {
+        if let Item::Carried { stream, image, .. } = item {
+            seen.push((stream.0[0], image.err()));
+        }
+        Ok(())
+    })
+    .expect("the journal opens");
+    let corrupt = JournalError::Corrupt { sequence: 3 };
+    assert_eq!(seen, [(1, Some(corrupt.clone())), (2, None)]);
+    assert_eq!(log.reader().carried(stream(1)), Err(corrupt));
+}
+
+#[test]
 fn a_damaged_entry_refuses_the_journal() {
     let disk = MemoryDisk::new();
     drop(filled(&disk));
@@ -300,4 +321,35 @@ fn a_journal_with_a_base_says_so_in_its_version_and_is_private() {
         let expected = if metadata.is_dir() { 0o700 } else { 0o600 };
         assert_eq!(metadata.permissions().mode() & 0o777, expected, "{name}");
     }
+}
+
+#[test]
+fn an_anchor_from_before_the_base_is_no_alarm_and_one_of_another_journal_is() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (_, after) = before_and_after(folder.path());
+    let outer = after.with_extension("anchor");
+    let note = |journal: JournalId, sequence: u64| {
+        let head = Head { sequence, hash: Digest([7; 32]) };
+        let anchor = Anchor { journal, head };
+        std::fs::remove_file(&outer).expect("it was there");
+        drop(AnchorFile::create(&outer, &anchor, 1).expect("writable"));
+    };
+    note(ID, 29);
+    assert!(on_disk(&after).is_ok(), "what it knows is in the archives");
+    for (journal, sequence) in [(ID, 30), (ID, 35), (JournalId([8; 16]), 29)] {
+        note(journal, sequence);
+        let error = on_disk(&after).err();
+        assert_eq!(error, Some(JournalError::Diverged { sequence }), "{journal} {sequence}");
+    }
+}
+
+#[test]
+fn a_replacement_that_fails_leaves_nothing_behind_and_the_journal_as_it_was() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (before, _) = before_and_after(folder.path());
+    let (log, seen, heads) = on_disk(&before).expect("it opens");
+    let failed = log.rebase(heads[9], &mut |_, _| Err(JournalError::Full));
+    assert_eq!(failed, Err(JournalError::Full));
+    assert!(!before.join("db.new").exists());
+    assert_eq!(on_disk(&before).map(|(_, seen, _)| seen), Ok(seen));
 }

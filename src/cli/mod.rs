@@ -84,6 +84,7 @@ pub fn run() -> ExitCode {
             | Command::List(_)
             | Command::Show(_)
             | Command::Audit(_)
+            | Command::Archive(_)
             | Command::Export(_)
             | Command::Verify(_)
     );

@@ -21,6 +21,7 @@ mod notification_scenarios;
 mod processing_scenarios;
 mod python;
 mod receiver_client;
+mod retention;
 mod sandbox_receiver;
 mod source_client;
 mod support;

@@ -132,6 +132,29 @@ fn meta_of(version: u16, id: JournalId) -> Vec<u8> {
     [&META_MAGIC[..], &version.to_le_bytes(), &id.0].concat()
 }
 
+/// Builds a database with a base, durable before it returns.
+fn build(path: &Path, id: JournalId, fill: &mut Fill<'_>) -> Result<(), JournalError> {
+    let mut database = Database::open(path.to_path_buf())?;
+    let mut parts = 0_u32;
+    let base = fill(&mut |part| {
+        database.put(part)?;
+        parts = parts.wrapping_add(1);
+        // Now and then, so that what is not written yet stays small.
+        if parts.is_multiple_of(PARTS_PER_FLUSH) { database.flush() } else { Ok(()) }
+    })?;
+    database.set_base(base.encode())?;
+    database.set_meta(meta_of(META_VERSION_BASE, id))?;
+    database.flush()?;
+    database.sync_files()?;
+    database.without_blobs()?;
+    if !database.close() {
+        return Err(JournalError::Storage);
+    }
+    folder::tighten(path)?;
+    // Once more: sled writes files of its own when it is closed.
+    folder::sync_files(path)
+}
+
 impl Medium for SledMedium {
     fn journal_id(&self) -> Result<Option<JournalId>, JournalError> {
         Ok(self.meta()?.map(|(_, id)| id))
@@ -198,24 +221,14 @@ impl Medium for SledMedium {
         let (_, id) = self.meta()?.ok_or(JournalError::Missing)?;
         let path = self.layout.next_database();
         folder::remove_database(&path)?;
-        let mut next = Database::open(path.clone())?;
-        let mut parts = 0_u32;
-        let base = fill(&mut |part| {
-            next.put(part)?;
-            parts = parts.wrapping_add(1);
-            // Now and then, so that what is not written yet stays small.
-            if parts.is_multiple_of(PARTS_PER_FLUSH) { next.flush() } else { Ok(()) }
-        })?;
-        next.set_base(base.encode())?;
-        next.set_meta(meta_of(META_VERSION_BASE, id))?;
-        next.flush()?;
-        next.sync_files()?;
-        next.without_blobs()?;
-        if !next.close() {
-            return Err(JournalError::Storage);
+        let built = build(&path, id, fill);
+        if built.is_err() && folder::remove_database(&path).is_err() {
+            tracing::warn!(
+                code = "storage_failed",
+                "a half-written database waits for the next open"
+            );
         }
-        folder::tighten(&path)?;
-        folder::sync_files(&path)?;
+        built?;
         folder::sync_directory(self.layout.root())
     }
 
