@@ -160,7 +160,7 @@ pub fn read(
 ) -> Result<(JournalId, Head), JournalError> {
     let (id, after) = start(input)?;
     let mut walk = Walk::new(id);
-    items(input, after, &mut walk, visit)?;
+    items(input, after, &mut walk, &mut Take::Whole(HashMap::new(), visit))?;
     Ok((id, walk.head()))
 }
 
@@ -177,7 +177,7 @@ pub fn read_alone(
     if id != walk.id() || walk.head() != Head::genesis(id) {
         return Err(JournalError::Diverged { sequence: after.sequence });
     }
-    items(input, after, walk, visit)
+    items(input, after, walk, &mut Take::Whole(HashMap::new(), visit))
 }
 
 /// The same with a walk that came over everything before it.
@@ -194,7 +194,20 @@ pub fn read_on(
     if id != walk.id() || after != walk.head() {
         return Err(JournalError::Diverged { sequence: after.sequence });
     }
-    items(input, after, walk, visit)
+    items(input, after, walk, &mut Take::Whole(HashMap::new(), visit))
+}
+
+/// Verifies an archive like [`read_on`], without putting the bodies of records together: of the chunks
+/// it keeps no more than their hashes, however large the archive is.
+///
+/// # Errors
+/// As [`read_on`]; [`JournalError::Corrupt`] for a record whose chunks are not there.
+pub fn verify_on(input: &mut dyn BufRead, walk: &mut Walk) -> Result<(), JournalError> {
+    let (id, after) = start(input)?;
+    if id != walk.id() || after != walk.head() {
+        return Err(JournalError::Diverged { sequence: after.sequence });
+    }
+    items(input, after, walk, &mut Take::Hashes(HashSet::new()))
 }
 
 /// Reads an archive's header: whose it is, and the head it starts after.
@@ -221,13 +234,69 @@ pub fn start(input: &mut dyn BufRead) -> Result<(JournalId, Head), JournalError>
     if sequence == 0 { Err(JournalError::NotAJournal) } else { Ok((id, head)) }
 }
 
+/// What becomes of the items.
+enum Take<'a, 'v> {
+    /// They are shown, with their bodies.
+    Whole(HashMap<Digest, Vec<u8>>, &'a mut Visit<'v>),
+    /// They are verified, by the hashes of their chunks.
+    Hashes(HashSet<Digest>),
+}
+
+impl Take<'_, '_> {
+    fn chunk(&mut self, bytes: Vec<u8>) {
+        let hash = chunk_hash(&bytes);
+        match self {
+            Self::Whole(chunks, _) => drop(chunks.insert(hash, bytes)),
+            Self::Hashes(hashes) => drop(hashes.insert(hash)),
+        }
+    }
+
+    fn base(&mut self, base: Base) -> Result<(), JournalError> {
+        match self {
+            Self::Whole(_, visit) => visit(Item::Base(base)),
+            Self::Hashes(_) => Ok(()),
+        }
+    }
+
+    fn entry(&mut self, entry: &StoredEntry<'_>) -> Result<(), JournalError> {
+        match self {
+            Self::Whole(chunks, visit) => {
+                visit(walk::carried(entry, &|hash| Ok(chunks.get(hash).cloned())))
+            }
+            Self::Hashes(hashes) if entry.chunked => {
+                known(hashes, entry.stored, entry.tip.sequence)
+            }
+            Self::Hashes(_) => Ok(()),
+        }
+    }
+
+    fn frame(&mut self, walk: &mut Walk, bytes: &[u8]) -> Result<(), JournalError> {
+        match self {
+            Self::Whole(chunks, visit) => {
+                walk::show(walk, bytes, &|hash| Ok(chunks.get(hash).cloned()), visit)
+            }
+            Self::Hashes(hashes) => {
+                let records = walk.step(bytes)?;
+                let mut chunked = records.iter().filter(|stored| stored.chunked);
+                chunked.try_for_each(|stored| known(hashes, stored.stored, stored.sequence))
+            }
+        }
+    }
+}
+
+/// Whether all chunks of a manifest came by.
+fn known(hashes: &HashSet<Digest>, manifest: &[u8], sequence: u64) -> Result<(), JournalError> {
+    let named = chunk::hashes(manifest);
+    let whole = named.is_some_and(|named| named.iter().all(|hash| hashes.contains(hash)));
+    if whole { Ok(()) } else { Err(JournalError::Corrupt { sequence }) }
+}
+
 fn items(
     input: &mut dyn BufRead,
     after: Head,
     walk: &mut Walk,
-    visit: &mut Visit<'_>,
+    take: &mut Take<'_, '_>,
 ) -> Result<(), JournalError> {
-    let mut chunks: HashMap<Digest, Vec<u8>> = HashMap::new();
     let mut entering: Option<Entering> = None;
     loop {
         let corrupt = JournalError::Corrupt { sequence: walk.head().sequence + 1 };
@@ -240,24 +309,20 @@ fn items(
                 return Err(JournalError::ArchivePart);
             }
         }
-        let fetch = |hash: &Digest| Ok(chunks.get(hash).cloned());
         match kind {
             b'B' if walk.head().sequence <= after.sequence && entering.is_none() => {
                 let base = Base::decode(&bytes).filter(|base| base.head == after);
                 let base = base.ok_or(JournalError::Corrupt { sequence: 0 })?;
                 entering = Some(walk.enter(base)?);
-                visit(Item::Base(base))?;
+                take.base(base)?;
             }
             b'N' => {
                 let entering = entering.as_mut().ok_or(corrupt.clone())?;
                 let (stream, bytes) = bytes.split_first_chunk().ok_or(corrupt)?;
-                let entry = walk.carry(entering, StreamId(*stream), bytes)?;
-                visit(walk::carried(&entry, &fetch))?;
+                take.entry(&walk.carry(entering, StreamId(*stream), bytes)?)?;
             }
-            b'C' => {
-                chunks.insert(chunk_hash(&bytes), bytes);
-            }
-            b'F' => walk::show(walk, &bytes, &fetch, visit)?,
+            b'C' => take.chunk(bytes),
+            b'F' => take.frame(walk, &bytes)?,
             b'E' => {
                 let over = input.fill_buf().map_err(JournalError::from)?.is_empty();
                 let right = bytes == head_bytes(walk.head());

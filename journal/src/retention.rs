@@ -37,10 +37,7 @@ impl<M: Medium> Log<M> {
     pub fn verify_archive(&self, until: Head, input: &mut dyn BufRead) -> Result<(), JournalError> {
         let mut walk = Walk::new(self.id());
         walk::enter(self.medium(), &mut walk, &mut |_| Ok(()))?;
-        archive::read_on(input, &mut walk, &mut |item| match item {
-            walk::Item::Record { record, .. } => record.map(drop),
-            walk::Item::Base(_) | walk::Item::Carried { .. } | walk::Item::Frame(_) => Ok(()),
-        })?;
+        archive::verify_on(input, &mut walk)?;
         let sequence = until.sequence;
         if walk.head() == until { Ok(()) } else { Err(JournalError::Diverged { sequence }) }
     }

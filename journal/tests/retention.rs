@@ -77,6 +77,13 @@ fn j6_records_that_moved_to_an_archive_leave_their_image_and_the_chain_goes_on()
     let mut file = Vec::new();
     log.archive(heads[2], &mut file).expect("it verifies");
     log.verify_archive(heads[2], &mut file.as_slice()).expect("it was written");
+    let short = log.verify_archive(heads[3], &mut file.as_slice());
+    assert_eq!(short, Err(JournalError::Diverged { sequence: 4 }), "it ends elsewhere");
+    for at in (0..file.len()).step_by(61) {
+        let mut damaged = file.clone();
+        damaged[at] ^= 0x10;
+        assert!(log.verify_archive(heads[2], &mut damaged.as_slice()).is_err(), "byte {at}");
+    }
     rebase(log, heads[2]).expect("it is archived");
     let (mut log, seen, _) = open(disk.medium()).expect("it opens again");
     let large = [b"a".to_vec(), vec![b'x'; INLINE_BYTES_MAX + 1]].concat();
