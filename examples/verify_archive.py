@@ -201,48 +201,48 @@ def open_frame(frame, head, tips):
     require(body.at == length)
     return records, (first + count - 1, own)
 
-def verify(file, expect_head=None):
-    start = file.read(20)
-    if len(start) < 20 or start[:4] != b"LHX1":
-        raise OSError("this is no archive")
-    journal, heads, findings = start[4:].hex(), [(0, tagged_hash(b"genesis", start[4:]))], []
-    chunks, tips, states, flows, kind = {}, {}, {}, {}, b""
+def verify(files, expect_head=None):  # one archive, or all of a journal in their order
+    heads, findings, chunks, tips, states, flows = [], [], {}, {}, {}, {}
     try:
-        while kind != b"E":
-            kind, size = file.read(1), int.from_bytes(file.read(4), "little")
-            item = file.read(min(size, 65537))
-            require(len(item) == size <= 65536)
-            if kind == b"C":
-                chunks[tagged_hash(b"chunk", item)] = item
-            elif kind == b"F":
-                records, head = open_frame(item, heads[-1], tips)
-                heads.append(head)
-                for record in records:
-                    findings += fold(states, chunks, *record)
-            else:
-                require((kind, item, file.read(1)) == (b"E", struct.pack("<Q32s", *heads[-1]), b""))
+        for file in files:
+            start, kind = file.read(20), b""
+            if len(start) < 20 or start[:4] != (b"LHX2" if heads else b"LHX1"):
+                raise OSError("this is no archive" if start[:4] != b"LHX2" else "archives come before this one")
+            journal = start[4:].hex()
+            heads = heads or [(0, tagged_hash(b"genesis", start[4:]))]
+            require(start[:4] == b"LHX1" or file.read(40) == struct.pack("<Q32s", *heads[-1]))
+            while kind != b"E":
+                kind, size = file.read(1), int.from_bytes(file.read(4), "little")
+                item = file.read(min(size, 65537))
+                require(len(item) == size <= 65536)
+                if kind == b"C":
+                    chunks[tagged_hash(b"chunk", item)] = item
+                elif kind == b"F":
+                    records, head = open_frame(item, heads[-1], tips)
+                    heads.append(head)
+                    for record in records:
+                        findings += fold(states, chunks, *record)
+                elif kind not in (b"B", b"N") or len(files) < 2:  # what is carried over was folded here
+                    require((kind, item, file.read(1)) == (b"E", struct.pack("<Q32s", *heads[-1]), b""))
     except ValueError as error:
-        journal = None  # as long as the end does not verify, neither does the beginning
         findings.append((*(error.args or ("journal_corrupt", heads[-1][0] + 1)), None, None))
-    known = [head for _, head in heads[0 if journal else 1:]]
-    findings += [("head_not_found", None, None, None)] * (expect_head not in [None, *known])
+    findings += [("head_not_found", None, None, None)] * (expect_head not in [None, *dict(heads).values()])
     for stream, state in states.items():
         flow = FLOWS[stream[0]]
         counts, name = flows.setdefault(flow["flow"], {}), flow.get(state["kind"], state["kind"])
         counts[name] = counts.get(name, 0) + 1
-    return {"clean": not findings, "journal": journal, "head": known[-1].hex() if known else None,
-            "sequence": heads[-1][0], "frames": len(heads) - 1, "records": heads[-1][0], "flows": flows,
+    return {"clean": not findings, "journal": journal, "head": heads[-1][1].hex(), "sequence": heads[-1][0],
+            "frames": len(heads) - 1, "records": heads[-1][0], "archived": 0, "flows": flows,
             "findings": [dict(zip(("code", "sequence", "flow", "id"), found)) for found in findings]}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("file")
+    parser.add_argument("file", nargs="+")
     parser.add_argument("--expect-head", metavar="HEX", type=bytes.fromhex, help="has to be part of it")
     parser.add_argument("--json", action="store_true", help="print one line")
     arguments = parser.parse_args()
     try:
-        with open(arguments.file, "rb") as archive:
-            report = verify(archive, arguments.expect_head)
+        report = verify([open(name, "rb") for name in arguments.file], arguments.expect_head)
     except OSError as error:
         print("verify_archive:", error, file=sys.stderr)
         sys.exit(3)

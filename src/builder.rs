@@ -20,7 +20,8 @@ use leasehold_actors::shell::{FlowOptions, HandOvers, OpenStore, Runtime, Runtim
 use leasehold_journal::medium::Medium;
 use leasehold_journal::memory::MemoryDisk;
 use leasehold_journal::sled::SledMedium;
-use leasehold_journal::{Durability, JournalError, JournalId, Log, LogOptions, Record, StreamId};
+use leasehold_journal::walk::Visit;
+use leasehold_journal::{Durability, JournalError, JournalId, Log, LogOptions};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -258,7 +259,7 @@ type Opened = leasehold_actors::shell::runtime::Opened;
 fn opened<M: Medium + std::fmt::Debug>(
     medium: M,
     options: LogOptions,
-    visit: &mut dyn FnMut(u64, StreamId, Result<Record, JournalError>) -> Result<(), JournalError>,
+    visit: &mut Visit<'_>,
 ) -> Result<Opened, JournalError> {
     let log = Log::open(medium, options, visit)?;
     let reader = Arc::new(log.reader());

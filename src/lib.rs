@@ -16,6 +16,7 @@
 //! | [`worker`] | claim, call, settle; a host's own client |
 //! | [`pipeline`] | workers of several flows side by side |
 //! | [`http`] | the CMS over HTTPS |
+//! | [`retention`] | moving old history to archive files |
 //! | [`audit`] | walk a journal, rebuild every record, findings |
 //! | [`sandbox`] | a local CMS with faults on demand |
 //! | [`config`] | the command line's configuration file |
@@ -35,6 +36,7 @@ pub mod handle;
 pub mod http;
 pub mod intervene;
 pub mod pipeline;
+pub mod retention;
 pub mod sandbox;
 pub mod worker;
 

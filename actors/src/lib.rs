@@ -12,6 +12,7 @@
 //! | [`arguments`] | the caller's arguments and the codes for bad ones |
 //! | [`codec`] | where events meet bytes |
 //! | [`replay`] | states from records |
+//! | [`carried`] | what archived records came to |
 //! | [`agenda`] | what is due when, in which order |
 //! | [`tenure`] | leases by a clock that never jumps |
 //! | [`health`] | counts per flow and state |
@@ -20,6 +21,7 @@
 
 pub mod agenda;
 pub mod arguments;
+pub mod carried;
 pub mod codec;
 pub mod contract;
 pub mod flows;

@@ -3,6 +3,7 @@
 //! Owns the fold over a journal. Pure; used when a journal is opened, by the audit, by every reading
 //! command and by tests, so that there is one way to a state.
 
+use crate::carried;
 use crate::codec::{self, DecodeError};
 use crate::record::{Event, Flow, IllegalEvent, State, evolve, stream_of};
 use leasehold_journal::StreamId;
@@ -73,6 +74,31 @@ impl<F: Flow> Replay<F> {
         Ok(event)
     }
 
+    /// Takes what a record's archived events came to. `image` is `None` when it cannot be read. Where
+    /// those events were applied already, both have to come to the same.
+    ///
+    /// # Errors
+    /// [`ReplayError`]; the stream is quarantined then, or stays as it was applied. An image of a newer
+    /// version is the caller's to refuse.
+    pub fn carry(&mut self, stream: StreamId, image: Option<&[u8]>) -> Result<(), ReplayError> {
+        let decoded = image.ok_or(ReplayError::Body).and_then(|image| {
+            carried::decode::<F>(image).map(carried::Carried::replayed).map_err(ReplayError::Decode)
+        });
+        match (self.records.get(&stream), decoded) {
+            (Some(applied), Ok(carried)) if *applied == carried => Ok(()),
+            (Some(_), Ok(_)) => Err(ReplayError::Illegal),
+            (Some(_), Err(error)) => Err(error),
+            (None, Ok(carried)) => {
+                self.records.insert(stream, carried);
+                Ok(())
+            }
+            (None, Err(error)) => {
+                self.records.insert(stream, Replayed::Quarantined);
+                Err(error)
+            }
+        }
+    }
+
     /// The record of a stream.
     #[must_use]
     pub fn get(&self, stream: StreamId) -> Option<&Replayed<F>> {
@@ -109,15 +135,23 @@ fn read<F: Flow>(stream: StreamId, body: &[u8]) -> Result<Event<F>, ReplayError>
     }
 }
 
-/// The state of one stream from its bodies, oldest first.
+/// The state of one stream from the image of its archived events, if there are any, and the bodies of
+/// the others, oldest first.
 ///
 /// # Errors
-/// [`ReplayError`] of the first body that does not replay.
+/// [`ReplayError`] of the first one that does not replay.
 pub fn state_of<F: Flow>(
     stream: StreamId,
+    image: Option<&[u8]>,
     bodies: impl IntoIterator<Item = Vec<u8>>,
 ) -> Result<State<F>, ReplayError> {
     let mut state = State::Vacant;
+    if let Some(image) = image {
+        match carried::decode::<F>(image).map_err(ReplayError::Decode)?.replayed() {
+            Replayed::Sound(carried) => state = carried,
+            Replayed::Quarantined => return Err(ReplayError::Quarantined),
+        }
+    }
     for body in bodies {
         let event = read::<F>(stream, &body)?;
         state = evolve(state, &event)?;

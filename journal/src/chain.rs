@@ -5,6 +5,7 @@
 //! Every hash is SHA-256 over a domain tag, a zero byte and the stored bytes, never over a
 //! re-encoding: what was written is what is believed.
 
+use crate::record::StreamId;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 
@@ -14,6 +15,10 @@ const GENESIS_TAG: &[u8] = b"leasehold.journal.genesis.v1\0";
 const FRAME_TAG: &[u8] = b"leasehold.journal.frame.v1\0";
 /// Domain tag of a body kept in chunks, and of each chunk.
 const CHUNK_TAG: &[u8] = b"leasehold.journal.chunk.v1\0";
+/// Domain tag of the hash over all entries of a base.
+const ENTRIES_TAG: &[u8] = b"leasehold.journal.entries.v1\0";
+/// Domain tag of one entry's own hash.
+const ENTRY_TAG: &[u8] = b"leasehold.journal.entry.v1\0";
 
 /// A SHA-256, 32 bytes; prints as 64 lower-case hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -106,6 +111,22 @@ pub fn chunk_hash(bytes: &[u8]) -> Digest {
     Digest(Sha256::new().chain_update(CHUNK_TAG).chain_update(bytes).finalize().into())
 }
 
+/// Hash of one entry of a base: over its stream and its bytes.
+#[must_use]
+pub fn entry_hash(stream: StreamId, bytes: &[u8]) -> Digest {
+    let hasher = Sha256::new().chain_update(ENTRY_TAG).chain_update(stream.0);
+    Digest(hasher.chain_update(bytes).finalize().into())
+}
+
+/// The start of the hash over all entries of a base, which stand after `head`.
+pub(crate) fn entries_hasher(journal: JournalId, head: Head) -> Sha256 {
+    Sha256::new()
+        .chain_update(ENTRIES_TAG)
+        .chain_update(journal.0)
+        .chain_update(head.sequence.to_le_bytes())
+        .chain_update(head.hash.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,5 +148,12 @@ mod tests {
     #[test]
     fn a_frame_and_a_chunk_with_the_same_bytes_have_different_hashes() {
         assert_ne!(frame_hash(b"same"), chunk_hash(b"same"));
+    }
+
+    #[test]
+    fn hashes_and_ids_print_as_hex_in_every_form() {
+        let (hash, id) = (Digest([0xa5; 32]), JournalId([0x0b; 16]));
+        assert_eq!((format!("{hash}"), format!("{hash:?}")), ("a5".repeat(32), "a5".repeat(32)));
+        assert_eq!((format!("{id}"), format!("{id:?}")), ("0b".repeat(16), "0b".repeat(16)));
     }
 }

@@ -38,6 +38,16 @@ pub enum JournalError {
         /// First sequence number that cannot be believed; 0 when the database itself is damaged.
         sequence: u64,
     },
+    /// An archive that the journal goes on from is not there.
+    #[error("journal_archive_missing: from sequence {sequence}")]
+    ArchiveMissing {
+        /// First sequence number that is in no archive at hand.
+        sequence: u64,
+    },
+    /// A file with a later part of a journal, without what came before: it is read with the archives
+    /// before it only.
+    #[error("journal_archive_part")]
+    ArchivePart,
     /// Written by a newer version of this library; nothing was touched.
     #[error("schema_newer: version {version}")]
     Newer {
@@ -89,6 +99,8 @@ impl JournalError {
             Self::Diverged { .. } => "journal_diverged",
             Self::AnchorMissing => "journal_anchor_missing",
             Self::Corrupt { .. } => "journal_corrupt",
+            Self::ArchiveMissing { .. } => "journal_archive_missing",
+            Self::ArchivePart => "journal_archive_part",
             Self::Newer { .. } => "schema_newer",
             Self::Missing => "journal_missing",
             Self::ParentMissing => "journal_parent_missing",
@@ -114,6 +126,8 @@ impl JournalError {
             | Self::Corrupt { .. }
             | Self::Blobs => true,
             Self::Locked
+            | Self::ArchiveMissing { .. }
+            | Self::ArchivePart
             | Self::Newer { .. }
             | Self::Missing
             | Self::ParentMissing
@@ -160,6 +174,8 @@ mod tests {
             JournalError::Diverged { sequence: 4 },
             JournalError::AnchorMissing,
             JournalError::Corrupt { sequence: 9 },
+            JournalError::ArchiveMissing { sequence: 7 },
+            JournalError::ArchivePart,
             JournalError::Newer { version: 2 },
             JournalError::Missing,
             JournalError::ParentMissing,

@@ -8,13 +8,18 @@
 //! | `lock` | empty; locked by the one engine that has the journal open (J1) |
 //! | `anchor` | the last durable head ([`crate::anchor`]) |
 //! | `db/` | sled's own files |
+//! | `db.new/`, `db.old/` | while a database takes another one's place ([`replace_database`]) |
 //! | `../<name>.anchor` | the same head beside the folder: putting the whole folder back to an older state is noticed |
 //!
 //! The folder is 0700 and its files are 0600, whatever the umask.
 
+mod leftovers;
+mod replacing;
+
+pub use replacing::{remove_database, replace_database};
+
 use crate::error::JournalError;
 use std::fs::{self, File, OpenOptions};
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// The places inside and beside a journal's folder.
@@ -65,16 +70,48 @@ impl Layout {
     pub fn database(&self) -> PathBuf {
         self.root.join("db")
     }
+
+    /// The database that is to take its place; complete once [`Self::database`] was renamed to
+    /// [`Self::old_database`].
+    #[must_use]
+    pub fn next_database(&self) -> PathBuf {
+        self.root.join("db.new")
+    }
+
+    /// The database whose place was taken.
+    #[must_use]
+    pub fn old_database(&self) -> PathBuf {
+        self.root.join("db.old")
+    }
+
+    /// The database that counts, whatever a crash left beside it; `None` when there is none.
+    fn current_database(&self) -> Option<PathBuf> {
+        if self.database().is_dir() {
+            return Some(self.database());
+        }
+        let renamed = self.old_database().is_dir() && self.next_database().is_dir();
+        renamed.then(|| self.next_database())
+    }
 }
 
 /// Holds the journal's lock until it is dropped.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for Lock {
+    /// Closing the file would not do: a child process that is just being started has a copy of the
+    /// handle for a moment, and the lock would stay with it.
+    fn drop(&mut self) {
+        if fs4::FileExt::unlock(&self.file).is_err() {
+            tracing::warn!(code = "storage_failed", "the lock is let go with the file only");
+        }
+    }
 }
 
 /// Names a journal's folder may hold; anything else makes it somebody else's.
-const OURS: [&str; 4] = ["lock", "anchor", "anchor.new", "db"];
+const OURS: [&str; 6] = ["lock", "anchor", "anchor.new", "db", "db.new", "db.old"];
 
 /// Takes the journal for writing: checks the folder, makes it when `create` is set, takes the lock,
 /// removes what a crash left behind.
@@ -97,7 +134,7 @@ pub fn take(layout: &Layout, create: bool) -> Result<Lock, JournalError> {
         sync_directory(&parent(layout.root())?)?;
     }
     check(layout)?;
-    if !create && !layout.database().exists() {
+    if !create && layout.current_database().is_none() {
         return Err(JournalError::Missing);
     }
     let mut options = OpenOptions::new();
@@ -105,9 +142,10 @@ pub fn take(layout: &Layout, create: bool) -> Result<Lock, JournalError> {
     private(&mut options);
     let file = options.open(layout.lock())?;
     held(fs4::FileExt::try_lock(&file))?;
-    remove_leftovers(&layout.database())?;
-    remove_half_made(layout)?;
-    Ok(Lock { _file: file })
+    replacing::finish(layout)?;
+    leftovers::remove_snapshots(&layout.database())?;
+    leftovers::remove_half_made(layout)?;
+    Ok(Lock { file })
 }
 
 /// Refuses a folder with anything in it that is not known, or with a link.
@@ -132,10 +170,11 @@ pub fn check(layout: &Layout) -> Result<(), JournalError> {
         return Err(JournalError::NotAJournal);
     }
     only(layout.root(), &|name| OURS.contains(&name))?;
-    if layout.database().exists() {
-        let sleds =
-            |name: &str| matches!(name, "blobs" | "conf" | "db") || name.starts_with("snap.");
-        only(&layout.database(), &sleds)?;
+    let sleds = |name: &str| matches!(name, "blobs" | "conf" | "db") || name.starts_with("snap.");
+    for database in [layout.database(), layout.next_database(), layout.old_database()] {
+        if database.exists() {
+            only(&database, &sleds)?;
+        }
     }
     if open_to_others(&found) { Err(JournalError::Permissions) } else { Ok(()) }
 }
@@ -150,7 +189,7 @@ pub fn take_for_reading(layout: &Layout) -> Result<Option<Lock>, JournalError> {
         Ok(file) => {
             // Shared: readers do not shut each other out.
             held(fs4::FileExt::try_lock_shared(&file))?;
-            Ok(Some(Lock { _file: file }))
+            Ok(Some(Lock { file }))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error.into()),
@@ -166,21 +205,22 @@ fn held(tried: Result<(), fs4::TryLockError>) -> Result<(), JournalError> {
 }
 
 /// Copies a journal's files, anchors included, to `target`, which must not exist yet. The copy
-/// shares blocks with the original where the file system can.
+/// shares blocks with the original where the file system can. Of a database and one that was to take
+/// its place, the one that counts is copied.
 ///
 /// # Errors
 /// [`JournalError::Missing`] when there is no journal, or what the disk answers.
 pub fn copy(layout: &Layout, target: &Path) -> Result<(), JournalError> {
-    if !layout.database().is_dir() {
+    let Some(database) = layout.current_database() else {
         return Err(if layout.root().exists() {
             JournalError::NotAJournal
         } else {
             JournalError::Missing
         });
-    }
+    };
     let copy = Layout::new(target);
     make_directory(target)?;
-    copy_directory(&layout.database(), &copy.database())?;
+    copy_directory(&database, &copy.database())?;
     for (from, to) in
         [(layout.anchor(), copy.anchor()), (layout.outer_anchor()?, copy.outer_anchor()?)]
     {
@@ -190,7 +230,7 @@ pub fn copy(layout: &Layout, target: &Path) -> Result<(), JournalError> {
             Err(error) => return Err(error.into()),
         }
     }
-    remove_leftovers(&copy.database())?;
+    leftovers::remove_snapshots(&copy.database())?;
     tighten(target)
 }
 
@@ -206,60 +246,6 @@ fn copy_directory(from: &Path, to: &Path) -> Result<(), JournalError> {
         }
     }
     Ok(())
-}
-
-/// Removes `snap.*.generating`: left by a kill inside sled's own open, it would make every later
-/// open fail, although nothing is lost.
-fn remove_leftovers(database: &Path) -> Result<(), JournalError> {
-    let entries = match fs::read_dir(database) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error.into()),
-    };
-    for entry in entries {
-        let entry = entry?;
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        if name.starts_with("snap.") && name.ends_with(".generating") {
-            fs::remove_file(entry.path())?;
-        }
-    }
-    Ok(())
-}
-
-/// Removes sled's settings where it was killed before its database held anything: half of them are left
-/// then, and every later open would fail. Only a journal that was never finished being made is without
-/// any anchor.
-fn remove_half_made(layout: &Layout) -> Result<(), JournalError> {
-    let anchored = layout.anchor().exists() || layout.outer_anchor()?.exists();
-    if anchored || !holds_nothing(&layout.database().join("db"))? {
-        return Ok(());
-    }
-    for name in ["conf", "db"] {
-        match fs::remove_file(layout.database().join(name)) {
-            Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
-}
-
-/// Whether a file is missing, or has nothing but zeros in it.
-fn holds_nothing(file: &Path) -> Result<bool, JournalError> {
-    let mut file = match File::open(file) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(true),
-        Err(error) => return Err(error.into()),
-    };
-    let mut buffer = vec![0; 64 * 1024];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(true),
-            read if buffer[..read].iter().any(|byte| *byte != 0) => return Ok(false),
-            _ => {}
-        }
-    }
 }
 
 /// Sets a journal's folders to 0700 and its files to 0600; links are left alone.
@@ -294,6 +280,22 @@ pub fn bytes(root: &Path) -> Result<u64, JournalError> {
     Ok(total)
 }
 
+/// Makes a directory and everything in it durable.
+///
+/// # Errors
+/// What the disk answers.
+pub fn sync_files(path: &Path) -> Result<(), JournalError> {
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync_files(&entry.path())?;
+        } else {
+            File::open(entry.path())?.sync_all()?;
+        }
+    }
+    sync_directory(path)
+}
+
 /// Makes the names inside a directory durable.
 ///
 /// # Errors
@@ -323,14 +325,22 @@ pub(crate) fn private(options: &mut OpenOptions) {
 #[cfg(not(unix))]
 pub(crate) fn private(_options: &mut OpenOptions) {}
 
+/// Makes a folder that is closed to others.
+///
+/// # Errors
+/// What the disk answers.
 #[cfg(unix)]
-fn make_directory(path: &Path) -> std::io::Result<()> {
+pub fn make_directory(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     fs::DirBuilder::new().mode(0o700).create(path)
 }
 
+/// Makes a folder.
+///
+/// # Errors
+/// What the disk answers.
 #[cfg(not(unix))]
-fn make_directory(path: &Path) -> std::io::Result<()> {
+pub fn make_directory(path: &Path) -> std::io::Result<()> {
     fs::create_dir(path)
 }
 

@@ -1,7 +1,7 @@
 //! Where each stream ends.
 //!
-//! Owns the map from a stream to its last record. It is derived: it is built from the frames when a
-//! journal is opened, and every frame read later is checked against it.
+//! Owns the map from a stream to its last record. It is derived: it is built from the base and the
+//! frames when a journal is opened, and every frame read later is checked against it.
 
 use crate::record::{Stored, StreamId};
 use std::collections::HashMap;
@@ -38,6 +38,14 @@ impl StreamIndex {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tips.is_empty()
+    }
+
+    /// All streams that have records, in their order.
+    #[must_use]
+    pub fn sorted(&self) -> Vec<(StreamId, Tip)> {
+        let mut tips: Vec<_> = self.tips.iter().map(|(stream, tip)| (*stream, *tip)).collect();
+        tips.sort_unstable_by_key(|(stream, _)| *stream);
+        tips
     }
 
     /// Moves a stream's tip.

@@ -10,6 +10,7 @@
 //! | [`record`] | one record's header and body, sequence numbers, streams, versions |
 //! | [`frame`] | many records under one header, one hash over all of them |
 //! | [`chain`] | what is hashed, in which order, from which genesis |
+//! | [`base`] | where a journal starts whose first frames are in archives |
 //! | [`chunk`] | bodies too large for a frame, as content-addressed pieces |
 //! | [`payload`] | bincode and every one of its options; nowhere else |
 //! | [`medium`] | the place that keeps frames: [`sled`] on disk, [`memory`] for tests |
@@ -18,15 +19,18 @@
 //! | [`log`], [`reader`] | the writer and its readers over a medium |
 //! | [`scan`], [`salvage`] | frames and chunks in raw bytes; what belongs together, what is missing |
 //! | [`archive`] | frames outside of any database, and their verification |
+//! | [`retention`] | moving frames to an archive |
 //!
 //! Promises, named by tests and by the audit: **J1** one writer per journal. **J2** sequence
 //! numbers start at 1 without gaps. **J3** each frame holds the hash of the frame before. **J4** a
 //! stream's versions start at 1 without gaps. **J5** what `commit` answered `Ok` for survives a
 //! crash of the process and, under [`Durability::PowerSafe`], of the machine. **J6** a record is
-//! never changed or removed.
+//! never changed or removed; records may move, whole frames from the oldest on, to archives, whose last
+//! head the journal keeps and goes on from.
 
 pub mod anchor;
 pub mod archive;
+pub mod base;
 pub mod chain;
 pub mod chunk;
 pub mod error;
@@ -39,12 +43,14 @@ pub mod memory;
 pub mod payload;
 pub mod reader;
 pub mod record;
+pub mod retention;
 pub mod salvage;
 pub mod scan;
 pub mod sled;
 pub mod store;
 pub mod walk;
 
+pub use base::{Base, Entry};
 pub use chain::{Digest, Head, JournalId};
 pub use error::JournalError;
 pub use log::{Log, LogOptions};

@@ -11,9 +11,9 @@ use crate::frame::{BODY_BYTES_MAX, FrameBuilder};
 use crate::index::Tip;
 use crate::medium::{Anchors, Batch, Medium};
 use crate::reader::{LogReader, Shared};
-use crate::record::{Record, Stored, StreamId};
+use crate::record::{Stored, StreamId};
 use crate::store::{Append, AppendError, Placed, Store};
-use crate::walk::{self, Item};
+use crate::walk::{self, Item, Visit};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -38,9 +38,9 @@ pub struct Log<M: Medium> {
 }
 
 impl<M: Medium> Log<M> {
-    /// Opens a journal: verifies every frame (J2, J3, J4), compares the anchors, and hands every
-    /// record, oldest first, to `visit`. A record whose chunks are damaged is handed over as the
-    /// error; the journal opens all the same.
+    /// Opens a journal: verifies every frame (J2, J3, J4), compares the anchors, and hands the entries of
+    /// its base and every record, oldest first, to `visit`. One whose chunks are damaged is handed
+    /// over as the error; the journal opens all the same.
     ///
     /// # Errors
     /// [`JournalError::Missing`] without `create`; [`JournalError::BehindAnchor`] at 0 for an empty medium
@@ -50,11 +50,7 @@ impl<M: Medium> Log<M> {
     pub fn open(
         medium: M,
         options: LogOptions,
-        visit: &mut dyn FnMut(
-            u64,
-            StreamId,
-            Result<Record, JournalError>,
-        ) -> Result<(), JournalError>,
+        visit: &mut Visit<'_>,
     ) -> Result<Self, JournalError> {
         let anchors = medium.anchors()?;
         let id = match medium.journal_id()? {
@@ -77,19 +73,24 @@ impl<M: Medium> Log<M> {
             None => return Err(JournalError::Missing),
         };
         let mut check = AnchorCheck::new(id, &anchors);
-        let (walk, walked) = walk::over(&medium, id, &mut |item| match item {
-            Item::Record { sequence, stream, record } => visit(sequence, stream, record),
-            Item::Frame(head) => {
-                check.pass(head);
-                Ok(())
+        let mut archived = 0;
+        let (walk, walked) = walk::over(&medium, id, &mut |item| {
+            match &item {
+                Item::Base(base) => {
+                    archived = base.head.sequence;
+                    check.start(base.head);
+                }
+                Item::Frame(head) => check.pass(*head),
+                Item::Carried { .. } | Item::Record { .. } => {}
             }
+            visit(item)
         });
         walked?;
         let head = walk.head();
         check.finish(head)?;
         medium.settle()?;
         medium.set_anchor(Anchor { journal: id, head }, true)?;
-        let shared = Arc::new(Shared::new(medium, walk.into_index(), head));
+        let shared = Arc::new(Shared::new(medium, archived, walk.into_index(), head));
         Ok(Self { shared, id, poisoned: false })
     }
 
@@ -103,6 +104,18 @@ impl<M: Medium> Log<M> {
     #[must_use]
     pub fn reader(&self) -> LogReader<M> {
         LogReader::new(Arc::clone(&self.shared))
+    }
+
+    pub(crate) fn medium(&self) -> &M {
+        &self.shared.medium
+    }
+
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.poisoned
+    }
+
+    pub(crate) fn into_shared(self) -> Arc<Shared<M>> {
+        self.shared
     }
 
     fn write(&self, plan: Plan) -> Result<(), JournalError> {
@@ -229,13 +242,14 @@ impl Plan {
     }
 }
 
-enum Piece<'a> {
+/// A body as a frame or a base keeps it.
+pub(crate) enum Piece<'a> {
     Inline(&'a [u8]),
     Chunked(chunk::Cut<'a>),
 }
 
 impl Piece<'_> {
-    fn stored(&self) -> &[u8] {
+    pub(crate) fn stored(&self) -> &[u8] {
         match self {
             Self::Inline(body) => body,
             Self::Chunked(cut) => &cut.manifest,
@@ -243,7 +257,7 @@ impl Piece<'_> {
     }
 }
 
-fn cut(body: &[u8]) -> Result<Piece<'_>, JournalError> {
+pub(crate) fn cut(body: &[u8]) -> Result<Piece<'_>, JournalError> {
     if body.len() <= INLINE_BYTES_MAX {
         Ok(Piece::Inline(body))
     } else {
@@ -270,6 +284,15 @@ impl AnchorCheck {
             inner_missing: anchors.inner.is_none(),
             anchors: known.filter(|a| a.head.sequence > 0).map(|a| (a, false)).collect(),
         }
+    }
+
+    /// Tells that the walk starts at a base. What an anchor from before it says, only the archives can
+    /// tell.
+    pub fn start(&mut self, head: Head) {
+        for (anchor, met) in &mut self.anchors {
+            *met |= anchor.head.sequence < head.sequence;
+        }
+        self.pass(head);
     }
 
     /// Tells that a frame ended at `head`.

@@ -4,8 +4,10 @@
 //! bytes, the log verifies them.
 
 use crate::anchor::Anchor;
+use crate::base::Base;
 use crate::chain::{Digest, JournalId};
 use crate::error::JournalError;
+use crate::record::StreamId;
 
 /// What an acknowledged commit survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,6 +38,32 @@ pub struct Anchors {
     /// Copies that should be there and do not verify.
     pub damaged: u32,
 }
+
+/// One part of what takes a medium's place.
+pub enum Part {
+    /// An entry of the base: its stream and its bytes.
+    Entry(StreamId, Vec<u8>),
+    /// A frame by the sequence number of its first record.
+    Frame(u64, Vec<u8>),
+    /// A chunk by its hash.
+    Chunk(Digest, Vec<u8>),
+}
+
+impl std::fmt::Debug for Part {
+    /// Shows where the part belongs, never what it says.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Entry(stream, _) => f.debug_tuple("Entry").field(stream).finish_non_exhaustive(),
+            Self::Frame(first, _) => f.debug_tuple("Frame").field(first).finish_non_exhaustive(),
+            Self::Chunk(hash, _) => f.debug_tuple("Chunk").field(hash).finish_non_exhaustive(),
+        }
+    }
+}
+
+/// Takes the parts, in any order.
+pub type Put<'a> = dyn FnMut(Part) -> Result<(), JournalError> + 'a;
+/// Gives all parts, and then the base they belong to.
+pub type Fill<'a> = dyn FnMut(&mut Put<'_>) -> Result<Base, JournalError> + 'a;
 
 /// Bytes in, bytes out.
 pub trait Medium: Send + Sync + 'static {
@@ -90,6 +118,42 @@ pub trait Medium: Send + Sync + 'static {
     /// # Errors
     /// Whatever the disk answers.
     fn chunk(&self, hash: &Digest) -> Result<Option<Vec<u8>>, JournalError>;
+
+    /// Where the journal starts, when its first frames are in archives.
+    ///
+    /// # Errors
+    /// [`JournalError::Corrupt`] at 0 for a base that cannot be read.
+    fn base(&self) -> Result<Option<Base>, JournalError>;
+
+    /// A stream's entry in the base, unverified.
+    ///
+    /// # Errors
+    /// Whatever the disk answers.
+    fn base_entry(&self, stream: StreamId) -> Result<Option<Vec<u8>>, JournalError>;
+
+    /// The first entry whose stream comes after this one; the very first for `None`.
+    ///
+    /// # Errors
+    /// Whatever the disk answers.
+    fn base_entry_after(
+        &self,
+        stream: Option<StreamId>,
+    ) -> Result<Option<(StreamId, Vec<u8>)>, JournalError>;
+
+    /// Builds what is to take this medium's place, durable before it returns. Nothing else changes.
+    ///
+    /// # Errors
+    /// Whatever `fill` or the disk answers.
+    fn prepare_successor(&self, fill: &mut Fill<'_>) -> Result<(), JournalError>;
+
+    /// Puts what was prepared in this medium's place, and removes what was there. A crash leaves the
+    /// one or the other, whole.
+    ///
+    /// # Errors
+    /// [`JournalError::Missing`] when nothing was prepared; whatever the disk answers.
+    fn succeed(self) -> Result<(), JournalError>
+    where
+        Self: Sized;
 
     /// The anchors as they are.
     ///

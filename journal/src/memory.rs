@@ -5,10 +5,13 @@
 //! knows what a frame says.
 
 use crate::anchor::Anchor;
+use crate::base::Base;
 use crate::chain::{Digest, JournalId};
 use crate::error::JournalError;
-use crate::medium::{Anchors, Batch, Medium};
+use crate::medium::{Anchors, Batch, Fill, Medium, Part};
+use crate::record::StreamId;
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What the next matching call of the medium does instead of working.
@@ -29,6 +32,8 @@ pub enum Fault {
 #[derive(Debug, Default, Clone)]
 struct Image {
     id: Option<JournalId>,
+    base: Option<Base>,
+    entries: BTreeMap<StreamId, Vec<u8>>,
     frames: BTreeMap<u64, Vec<u8>>,
     chunks: BTreeMap<Digest, Vec<u8>>,
     anchor: Option<Anchor>,
@@ -39,6 +44,8 @@ struct Image {
 struct Disk {
     live: Image,
     durable: Image,
+    /// What is prepared to take the place of both.
+    successor: Option<Image>,
     /// Batches written since the last honest sync, for crashes that keep some of them.
     unsynced: Vec<(Vec<u64>, Vec<Digest>)>,
     faults: VecDeque<Fault>,
@@ -87,6 +94,7 @@ impl MemoryDisk {
             }
         }
         *live = durable.clone();
+        disk.successor = None; // what an open removes
         disk.faults.clear();
     }
 
@@ -116,6 +124,20 @@ impl MemoryDisk {
         let mut disk = self.lock();
         disk.live.frames.split_off(&sequence);
         disk.durable.frames.split_off(&sequence);
+    }
+
+    /// Changes the bytes of a stream's entry in the base, in both images; false if there is none.
+    pub fn damage_entry(&self, stream: StreamId, change: impl Fn(&mut Vec<u8>)) -> bool {
+        let mut disk = self.lock();
+        let Disk { live, durable, .. } = &mut *disk;
+        let mut found = false;
+        for image in [live, durable] {
+            if let Some(bytes) = image.entries.get_mut(&stream) {
+                change(bytes);
+                found = true;
+            }
+        }
+        found
     }
 
     /// Removes all chunks, in both images.
@@ -235,6 +257,52 @@ impl Medium for MemoryMedium {
         Ok(self.disk.lock().live.chunks.get(hash).cloned())
     }
 
+    fn base(&self) -> Result<Option<Base>, JournalError> {
+        Ok(self.disk.lock().live.base)
+    }
+
+    fn base_entry(&self, stream: StreamId) -> Result<Option<Vec<u8>>, JournalError> {
+        Ok(self.disk.lock().live.entries.get(&stream).cloned())
+    }
+
+    fn base_entry_after(
+        &self,
+        stream: Option<StreamId>,
+    ) -> Result<Option<(StreamId, Vec<u8>)>, JournalError> {
+        let disk = self.disk.lock();
+        let from = stream.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut after = disk.live.entries.range((from, Bound::Unbounded));
+        Ok(after.next().map(|(stream, bytes)| (*stream, bytes.clone())))
+    }
+
+    fn prepare_successor(&self, fill: &mut Fill<'_>) -> Result<(), JournalError> {
+        let (id, anchor, outer_anchor) = {
+            let disk = self.disk.lock();
+            (disk.live.id, disk.live.anchor, disk.live.outer_anchor)
+        };
+        let mut next = Image { id, anchor, outer_anchor, ..Image::default() };
+        let base = fill(&mut |part| {
+            match part {
+                Part::Entry(stream, bytes) => drop(next.entries.insert(stream, bytes)),
+                Part::Frame(sequence, bytes) => drop(next.frames.insert(sequence, bytes)),
+                Part::Chunk(hash, bytes) => drop(next.chunks.insert(hash, bytes)),
+            }
+            Ok(())
+        })?;
+        next.base = Some(base);
+        self.disk.lock().successor = Some(next);
+        Ok(())
+    }
+
+    fn succeed(self) -> Result<(), JournalError> {
+        let mut disk = self.disk.lock();
+        let next = disk.successor.take().ok_or(JournalError::Missing)?;
+        disk.durable = next.clone();
+        disk.live = next;
+        disk.unsynced.clear();
+        Ok(())
+    }
+
     fn anchors(&self) -> Result<Anchors, JournalError> {
         let disk = self.disk.lock();
         Ok(Anchors { inner: disk.live.anchor, outer: disk.live.outer_anchor, damaged: 0 })
@@ -254,6 +322,7 @@ impl Medium for MemoryMedium {
         let disk = self.disk.lock();
         let frames: usize = disk.live.frames.values().map(Vec::len).sum();
         let chunks: usize = disk.live.chunks.values().map(Vec::len).sum();
-        Ok((frames + chunks) as u64)
+        let entries: usize = disk.live.entries.values().map(Vec::len).sum();
+        Ok((frames + chunks + entries) as u64)
     }
 }

@@ -4,6 +4,7 @@
 //! record holds the distance to the one before. Every frame that is read is verified; the last few
 //! are kept, since neighbours in a journal are usually asked for together.
 
+use crate::base::{Entry, StoredEntry};
 use crate::chain::Head;
 use crate::error::JournalError;
 use crate::frame::Frame;
@@ -22,6 +23,8 @@ const FRAMES_KEPT: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Shared<M: Medium> {
     pub(crate) medium: M,
+    /// Last sequence number that is in archives; 0 for a journal without a base.
+    archived: u64,
     durable: RwLock<Durable>,
     frames: Mutex<VecDeque<Arc<VerifiedFrame>>>,
 }
@@ -64,9 +67,10 @@ impl VerifiedFrame {
 }
 
 impl<M: Medium> Shared<M> {
-    pub(crate) fn new(medium: M, index: StreamIndex, head: Head) -> Self {
+    pub(crate) fn new(medium: M, archived: u64, index: StreamIndex, head: Head) -> Self {
         Self {
             medium,
+            archived,
             durable: RwLock::new(Durable { index, head }),
             frames: Mutex::new(VecDeque::with_capacity(FRAMES_KEPT)),
         }
@@ -131,11 +135,24 @@ impl<M: Medium> StoreReader for LogReader<M> {
         self.shared.tip(stream).version
     }
 
+    fn carried(&self, stream: StreamId) -> Result<Option<Entry>, JournalError> {
+        // Asked for every record that becomes active, and mostly there is nothing to look for.
+        if self.shared.archived == 0 || self.shared.tip(stream).version == 0 {
+            return Ok(None);
+        }
+        let medium = &self.shared.medium;
+        let Some(bytes) = medium.base_entry(stream)? else { return Ok(None) };
+        let corrupt = JournalError::Corrupt { sequence: self.shared.archived };
+        let entry = StoredEntry::decode(stream, &bytes).ok_or(corrupt)?;
+        let image = entry.image(&|hash| medium.chunk(hash))?;
+        Ok(Some(Entry { tip: entry.tip, image }))
+    }
+
     fn read_stream(&self, stream: StreamId) -> Result<Vec<Record>, JournalError> {
         let tip = self.shared.tip(stream);
-        let mut records = Vec::with_capacity(tip.version as usize);
+        let mut records = Vec::new();
         let (mut sequence, mut version) = (tip.sequence, tip.version);
-        while version > 0 {
+        while version > 0 && sequence > self.shared.archived {
             let frame = self.shared.frame_of(sequence)?;
             let stored = frame.record(sequence).ok_or(JournalError::Corrupt { sequence })?;
             if stored.stream != stream || stored.version != version {

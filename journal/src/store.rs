@@ -3,6 +3,7 @@
 //! Owns the two traits and the shapes of an append. Must not know which store answers: sled, memory,
 //! or a database server that several machines share.
 
+use crate::base::Entry;
 use crate::chain::Head;
 use crate::error::JournalError;
 use crate::record::{Record, StreamId};
@@ -68,7 +69,15 @@ pub trait StoreReader: Send + Sync {
     /// The stream's last version; 0 when it has no records.
     fn version(&self, stream: StreamId) -> u32;
 
-    /// All records of one stream, oldest first. Costs its records, however large the journal is.
+    /// What the stream's archived records came to; `None` when none of them is archived.
+    ///
+    /// # Errors
+    /// [`JournalError::Corrupt`] with the sequence number of the last archived record when it does not
+    /// verify.
+    fn carried(&self, stream: StreamId) -> Result<Option<Entry>, JournalError>;
+
+    /// All records of one stream that are not archived, oldest first. Costs its records, however large
+    /// the journal is.
     ///
     /// # Errors
     /// [`JournalError::Corrupt`] with the sequence number of the record that does not verify.

@@ -3,17 +3,20 @@
 //! Owns the rules J2, J3 and J4 in one place: opening a journal, auditing it and verifying an
 //! archive all walk here. Must not know where frames come from or what records mean.
 
+use crate::base::{Base, Entering, StoredEntry};
 use crate::chain::{Head, JournalId};
 use crate::chunk::{self, Fetch};
 use crate::error::JournalError;
 use crate::frame::{Frame, FrameFault};
-use crate::index::StreamIndex;
+use crate::index::{StreamIndex, Tip};
 use crate::medium::Medium;
 use crate::record::{Record, Stored, StreamId};
 
-/// The state of a walk: everything up to `head` was verified.
+/// The state of a walk: everything up to `head` was verified, or is in archives before the base it
+/// started from.
 #[derive(Debug)]
 pub struct Walk {
+    id: JournalId,
     head: Head,
     index: StreamIndex,
     frames: u64,
@@ -23,7 +26,13 @@ impl Walk {
     /// A walk that has seen nothing.
     #[must_use]
     pub fn new(id: JournalId) -> Self {
-        Self { head: Head::genesis(id), index: StreamIndex::default(), frames: 0 }
+        Self { id, head: Head::genesis(id), index: StreamIndex::default(), frames: 0 }
+    }
+
+    /// The journal.
+    #[must_use]
+    pub fn id(&self) -> JournalId {
+        self.id
     }
 
     /// The last verified head.
@@ -42,6 +51,36 @@ impl Walk {
     #[must_use]
     pub fn into_index(self) -> StreamIndex {
         self.index
+    }
+
+    /// Comes to a base: starts there when nothing was seen yet; otherwise the archives before it were
+    /// walked, and it has to be where they end.
+    pub(crate) fn enter(&mut self, base: Base) -> Result<Entering, JournalError> {
+        let fresh = self.head == Head::genesis(self.id);
+        if !fresh && self.head != base.head {
+            return Err(if self.head.sequence < base.head.sequence {
+                JournalError::ArchiveMissing { sequence: self.head.sequence + 1 }
+            } else {
+                JournalError::Diverged { sequence: base.head.sequence }
+            });
+        }
+        self.head = base.head;
+        Ok(Entering::new(self.id, base, !fresh))
+    }
+
+    /// Takes the next entry of a base.
+    pub(crate) fn carry<'a>(
+        &mut self,
+        entering: &mut Entering,
+        stream: StreamId,
+        bytes: &'a [u8],
+    ) -> Result<StoredEntry<'a>, JournalError> {
+        entering.entry(&mut self.index, stream, bytes)
+    }
+
+    /// Ends a base.
+    pub(crate) fn entered(&self, entering: Entering) -> Result<(), JournalError> {
+        entering.finish(&self.index)
     }
 
     /// Verifies the next frame and answers its records.
@@ -74,6 +113,17 @@ impl Walk {
 /// What a walk comes by.
 #[derive(Debug)]
 pub enum Item {
+    /// Where the journal starts; its entries follow.
+    Base(Base),
+    /// An entry of the base; the error when its chunks are missing or damaged.
+    Carried {
+        /// Its stream.
+        stream: StreamId,
+        /// The stream's last record up to the base.
+        tip: Tip,
+        /// What the records up to there came to.
+        image: Result<Vec<u8>, JournalError>,
+    },
     /// A record in a verified frame; the error when its chunks are missing or damaged.
     Record {
         /// Its place in the journal.
@@ -97,19 +147,23 @@ pub fn over<M: Medium>(
     id: JournalId,
     visit: &mut Visit<'_>,
 ) -> (Walk, Result<(), JournalError>) {
-    let mut walk = Walk::new(id);
-    let mut next = || -> Result<bool, JournalError> {
-        let Some(bytes) = following(medium, walk.head())? else { return Ok(false) };
-        show(&mut walk, &bytes, &|hash| medium.chunk(hash), visit)?;
-        Ok(true)
-    };
-    let stopped = loop {
-        match next() {
-            Ok(true) => {}
-            Ok(false) => break Ok(()),
-            Err(error) => break Err(error),
+    on(medium, Walk::new(id), visit)
+}
+
+/// Goes on over everything a medium holds with a walk that came over its archives.
+pub fn on<M: Medium>(
+    medium: &M,
+    mut walk: Walk,
+    visit: &mut Visit<'_>,
+) -> (Walk, Result<(), JournalError>) {
+    let mut all = || {
+        enter(medium, &mut walk, visit)?;
+        while let Some(bytes) = following(medium, walk.head())? {
+            show(&mut walk, &bytes, &|hash| medium.chunk(hash), visit)?;
         }
+        Ok(())
     };
+    let stopped = all();
     (walk, stopped)
 }
 
@@ -129,6 +183,29 @@ pub(crate) fn following<M: Medium>(
         Some((key, bytes)) if key == sequence => Ok(Some(bytes)),
         Some(_) => Err(JournalError::Corrupt { sequence }),
     }
+}
+
+/// Takes a medium's base, if it has one.
+pub(crate) fn enter<M: Medium>(
+    medium: &M,
+    walk: &mut Walk,
+    visit: &mut Visit<'_>,
+) -> Result<(), JournalError> {
+    let Some(base) = medium.base()? else { return Ok(()) };
+    let mut entering = walk.enter(base)?;
+    visit(Item::Base(base))?;
+    let mut after = None;
+    while let Some((stream, bytes)) = medium.base_entry_after(after)? {
+        let entry = walk.carry(&mut entering, stream, &bytes)?;
+        visit(carried(&entry, &|hash| medium.chunk(hash)))?;
+        after = Some(stream);
+    }
+    walk.entered(entering)
+}
+
+/// An entry with its image.
+pub(crate) fn carried(entry: &StoredEntry<'_>, fetch: &Fetch<'_>) -> Item {
+    Item::Carried { stream: entry.stream, tip: entry.tip, image: entry.image(fetch) }
 }
 
 /// Verifies one frame and shows its records and its end.

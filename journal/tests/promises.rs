@@ -25,8 +25,10 @@ fn append(number: u8, expected_version: u32, body: &[u8]) -> Append {
 
 fn open<M: Medium>(medium: M) -> Result<(Log<M>, Vec<Record>), JournalError> {
     let mut seen = Vec::new();
-    let log = Log::open(medium, OPTIONS, &mut |_, _, record| {
-        seen.push(record?);
+    let log = Log::open(medium, OPTIONS, &mut |item| {
+        if let Item::Record { record, .. } = item {
+            seen.push(record?);
+        }
         Ok(())
     })?;
     Ok((log, seen))
@@ -55,6 +57,28 @@ fn j1_a_second_writer_is_refused_and_the_lock_is_free_after_the_first() {
     assert_eq!(on_disk(&path).err(), Some(JournalError::Locked));
     drop(log);
     assert!(on_disk(&path).is_ok());
+}
+
+#[test]
+#[cfg(unix)]
+fn j1_a_child_process_keeps_no_journal_locked_that_was_closed() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("journal");
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Children that are being started all the time.
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    let child = std::process::Command::new("true").status();
+                    assert!(child.expect("it runs").success());
+                }
+            });
+        }
+        let opened: Vec<_> = (0..40).map(|_| on_disk(&path).map(drop)).collect();
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(opened, vec![Ok(()); 40]);
+    });
 }
 
 #[test]
@@ -98,7 +122,7 @@ fn j3_a_frame_of_another_journal_does_not_fit_the_chain() {
     drop(log);
     let other = MemoryDisk::new();
     let options = LogOptions { new_id: JournalId([2; 16]), create: true };
-    let mut log = Log::open(other.medium(), options, &mut |_, _, _| Ok(())).expect("a new journal");
+    let mut log = Log::open(other.medium(), options, &mut |_| Ok(())).expect("a new journal");
     log.commit(&[append(1, 0, &[1])]).expect("a commit");
     let (_, foreign) = other.medium().frame_at_or_after(1).expect("readable").expect("there");
     disk.damage(1, |bytes| bytes.clone_from(&foreign));
@@ -383,8 +407,10 @@ fn damaged_chunks_spoil_their_own_record_only() {
     drop(log);
     disk.lose_chunks();
     let mut seen = Vec::new();
-    let log = Log::open(disk.medium(), OPTIONS, &mut |sequence, _, record| {
-        seen.push((sequence, record.is_ok()));
+    let log = Log::open(disk.medium(), OPTIONS, &mut |item| {
+        if let Item::Record { sequence, record, .. } = item {
+            seen.push((sequence, record.is_ok()));
+        }
         Ok(())
     })
     .expect("the journal opens");
@@ -443,7 +469,7 @@ fn an_archive_proves_itself_and_every_cut_of_it_is_noticed() {
         damaged[at] ^= 0x10;
         let read = archive::read(&mut damaged.as_slice(), &mut |item| match item {
             Item::Record { record, .. } => record.map(drop),
-            Item::Frame(_) => Ok(()),
+            Item::Base(_) | Item::Carried { .. } | Item::Frame(_) => Ok(()),
         });
         assert!(read.is_err(), "byte {at}");
     }

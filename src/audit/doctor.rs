@@ -192,6 +192,13 @@ impl Walked {
                         walked.bodiless.push(sequence);
                     }
                 }
+                Item::Carried { tip, image, .. } => {
+                    if image.is_err() {
+                        walked.bodiless.push(tip.sequence);
+                    }
+                }
+                // What is up to its base lies in archives; the chain goes on from there.
+                Item::Base(base) => walked.heads.push(base.head),
                 Item::Frame(head) => walked.heads.push(head),
             }
             Ok(())

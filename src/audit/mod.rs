@@ -6,14 +6,18 @@
 //! | module | owns |
 //! | --- | --- |
 //! | [`source`] | a folder or an archive, as something to walk over |
+//! | [`archives`] | the archives of one journal, in their order |
 //! | [`states`] | every record's state, and one record's history |
 //! | [`travel`] | the state of everything at an earlier point |
 //! | [`check`] | the audit |
 //! | [`doctor`] | what is wrong that the database does not report |
+//! | [`records`] | its part about the records of each flow |
 //! | [`report`] | its findings |
 
+pub mod archives;
 pub mod check;
 pub mod doctor;
+pub mod records;
 pub mod report;
 pub mod source;
 pub mod states;

@@ -34,6 +34,8 @@ pub struct Report {
     pub frames: u64,
     /// Verified records.
     pub records: u64,
+    /// Records 1 to this one are in archives and were not verified; 0 when all were.
+    pub archived: u64,
     /// Records by flow and state.
     pub flows: BTreeMap<&'static str, BTreeMap<&'static str, u64>>,
     /// What does not hold.
@@ -58,6 +60,7 @@ impl Report {
             head: None,
             frames: 0,
             records: 0,
+            archived: 0,
             flows: BTreeMap::new(),
             findings: vec![finding],
         }

@@ -1,13 +1,15 @@
-//! A journal's folder or an exported archive, as something to walk over.
+//! A journal's folder or an exported archive, as something to walk over, and the archives that hold what
+//! the journal does not hold any more.
 //!
 //! Owns the copy. sled changes files even when it only reads, so a folder is copied to a temporary
 //! place (sharing blocks where the file system can) while its lock is held, and the copy is read.
 
+use super::archives::Archives;
 use leasehold_journal::chain::{Head, JournalId};
 use leasehold_journal::folder::{self, Layout};
 use leasehold_journal::medium::{Anchors, Medium as _};
 use leasehold_journal::sled::SledMedium;
-use leasehold_journal::walk::{self, Visit};
+use leasehold_journal::walk::{self, Visit, Walk};
 use leasehold_journal::{JournalError, archive};
 use std::fs::File;
 use std::io::{BufReader, Write};
@@ -20,14 +22,16 @@ pub const LARGE_BYTES: u64 = 256 * 1024 * 1024;
 
 /// Something to walk over.
 #[derive(Debug)]
-pub enum Source {
+pub struct Source {
+    kept: Kept,
+    archives: Option<PathBuf>,
+}
+
+/// What the journal itself is.
+#[derive(Debug)]
+enum Kept {
     /// A copy of a folder; gone when this is dropped.
-    Folder {
-        /// The copy, open.
-        medium: Box<SledMedium>,
-        /// Where it lies.
-        copy: TempDir,
-    },
+    Folder { medium: Box<SledMedium>, copy: TempDir },
     /// An archive file.
     Archive(PathBuf),
 }
@@ -46,7 +50,7 @@ pub fn remove_copies() {
 
 impl Drop for Source {
     fn drop(&mut self) {
-        if let Self::Folder { copy, .. } = self {
+        if let Kept::Folder { copy, .. } = &self.kept {
             let mut copies = COPIES.lock().unwrap_or_else(PoisonError::into_inner);
             copies.retain(|other| other != copy.path());
         }
@@ -64,6 +68,14 @@ pub struct Walked {
     pub stopped: Option<JournalError>,
     /// The anchors beside a folder; an archive has none.
     pub anchors: Option<Anchors>,
+    /// The last record that is in archives only, when they were not walked; 0 when there is none.
+    pub archived: u64,
+}
+
+impl Walked {
+    fn stopped(error: JournalError, anchors: Option<Anchors>) -> Self {
+        Self { journal: None, head: None, stopped: Some(error), anchors, archived: 0 }
+    }
 }
 
 impl Source {
@@ -74,7 +86,7 @@ impl Source {
     /// engine has the folder open, [`JournalError::Corrupt`] at 0 when the database cannot be opened.
     pub fn open(path: &Path) -> Result<Self, JournalError> {
         if path.is_file() {
-            return Ok(Self::Archive(path.to_path_buf()));
+            return Ok(Self { kept: Kept::Archive(path.to_path_buf()), archives: None });
         }
         let layout = Layout::new(path);
         let copy = tempfile::Builder::new().prefix("leasehold-").tempdir()?;
@@ -84,42 +96,77 @@ impl Source {
         folder::copy(&layout, &target)?;
         drop(lock);
         let medium = Box::new(SledMedium::open_copy(&target)?);
-        Ok(Self::Folder { medium, copy })
+        Ok(Self { kept: Kept::Folder { medium, copy }, archives: None })
+    }
+
+    /// Walks over the archives in this folder first, for a journal whose first records are there.
+    #[must_use]
+    pub fn with_archives(mut self, folder: Option<PathBuf>) -> Self {
+        self.archives = folder;
+        self
     }
 
     /// Walks over everything; never fails, but tells where it stopped.
     pub fn walk(&self, visit: &mut Visit<'_>) -> Walked {
-        match self {
-            Self::Folder { medium, .. } => {
-                let anchors = medium.anchors().ok();
-                match medium.journal_id() {
-                    Ok(Some(id)) => {
-                        let (walk, stopped) = walk::over(medium.as_ref(), id, visit);
-                        let head = Some(walk.head());
-                        Walked { journal: Some(id), head, stopped: stopped.err(), anchors }
-                    }
-                    Ok(None) => {
-                        let stopped = Some(JournalError::Corrupt { sequence: 0 });
-                        Walked { journal: None, head: None, stopped, anchors }
-                    }
-                    Err(error) => {
-                        Walked { journal: None, head: None, stopped: Some(error), anchors }
-                    }
-                }
+        match &self.kept {
+            Kept::Folder { medium, .. } => self.walk_folder(medium, visit),
+            Kept::Archive(path) => self.walk_archive(path, visit).unwrap_or_else(|error| {
+                // Its header cannot be read, so there is nothing to tell.
+                Walked::stopped(error, None)
+            }),
+        }
+    }
+
+    fn walk_folder(&self, medium: &SledMedium, visit: &mut Visit<'_>) -> Walked {
+        let anchors = medium.anchors().ok();
+        let known = medium.journal_id().and_then(|id| Ok((id, medium.base()?)));
+        let (id, base) = match known {
+            Ok((Some(id), base)) => (id, base),
+            Ok((None, _)) => {
+                return Walked::stopped(JournalError::Corrupt { sequence: 0 }, anchors);
             }
-            Self::Archive(path) => {
-                let read = File::open(path)
-                    .map_err(JournalError::from)
-                    .and_then(|file| archive::read(&mut BufReader::new(file), visit));
-                match read {
-                    Ok((id, head)) => {
-                        Walked { journal: Some(id), head: Some(head), stopped: None, anchors: None }
-                    }
-                    Err(error) => {
-                        Walked { journal: None, head: None, stopped: Some(error), anchors: None }
-                    }
-                }
-            }
+            Err(error) => return Walked::stopped(error, anchors),
+        };
+        let mut walk = Walk::new(id);
+        if let Some(base) = base
+            && let Err(error) = self.walk_archives(&mut walk, base.head, visit)
+        {
+            return ended(&walk, Err(error), anchors, 0);
+        }
+        let archived = match base {
+            Some(base) if self.archives.is_none() => base.head.sequence,
+            Some(_) | None => 0,
+        };
+        let (walk, stopped) = walk::on(medium, walk, visit);
+        ended(&walk, stopped, anchors, archived)
+    }
+
+    fn walk_archive(&self, path: &Path, visit: &mut Visit<'_>) -> Result<Walked, JournalError> {
+        let open = || Ok::<_, JournalError>(BufReader::new(File::open(path)?));
+        let (id, after) = archive::start(&mut open()?)?;
+        if self.archives.is_none() {
+            let mut walk = Walk::new(id);
+            let read = archive::read_alone(&mut open()?, &mut walk, visit);
+            return Ok(ended(&walk, read, None, after.sequence));
+        }
+        let mut walk = Walk::new(id);
+        let mut read = self.walk_archives(&mut walk, after, visit);
+        if read.is_ok() {
+            read = archive::read_on(&mut open()?, &mut walk, visit);
+        }
+        Ok(ended(&walk, read, None, 0))
+    }
+
+    /// Walks over the archives before `until`, when there are any and they are at hand.
+    fn walk_archives(
+        &self,
+        walk: &mut Walk,
+        until: Head,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), JournalError> {
+        match &self.archives {
+            None => Ok(()),
+            Some(folder) => Archives::find(folder, walk.id())?.walk(walk, until, visit),
         }
     }
 
@@ -128,9 +175,9 @@ impl Source {
     /// # Errors
     /// What does not verify, or what the disk answers. An archive is copied as it is.
     pub fn export(&self, out: &mut dyn Write) -> Result<Head, JournalError> {
-        match self {
-            Self::Folder { medium, .. } => archive::export(medium.as_ref(), out),
-            Self::Archive(path) => {
+        match &self.kept {
+            Kept::Folder { medium, .. } => archive::export(medium.as_ref(), out),
+            Kept::Archive(path) => {
                 let bytes = std::fs::read(path)?;
                 let (_, head) = archive::read(&mut bytes.as_slice(), &mut |_| Ok(()))?;
                 out.write_all(&bytes)?;
@@ -138,4 +185,14 @@ impl Source {
             }
         }
     }
+}
+
+fn ended(
+    walk: &Walk,
+    stopped: Result<(), JournalError>,
+    anchors: Option<Anchors>,
+    archived: u64,
+) -> Walked {
+    let (journal, head) = (Some(walk.id()), Some(walk.head()));
+    Walked { journal, head, stopped: stopped.err(), anchors, archived }
 }

@@ -13,7 +13,7 @@ use leasehold_actors::flows::notification::NotificationHealth;
 use leasehold_actors::flows::processing::ProcessingHealth;
 use leasehold_actors::flows::{Answers, HealthView};
 use leasehold_actors::health::{Tally, class};
-use leasehold_actors::record::{Flow, Record, State, stream_of};
+use leasehold_actors::record::{Event, Flow, Record, State, stream_of};
 use leasehold_actors::replay::{Replay, Replayed};
 use leasehold_journal::JournalError;
 use leasehold_journal::walk::Item;
@@ -72,12 +72,19 @@ impl States {
     pub fn read(source: &Source) -> Result<(Self, Walked), JournalError> {
         let mut states = Self::default();
         let walked = source.walk(&mut |item| {
-            if let Item::Record { stream, record, .. } = item {
-                let body = record.ok().map(|record| record.body);
-                // What does not replay is quarantined in the replay itself; `audit` names it.
-                if let Some(Err(error)) = states.flows.apply(stream, body.as_deref()) {
-                    tracing::debug!(code = %error, "a record does not replay");
+            let applied = match item {
+                Item::Record { stream, record, .. } => {
+                    let body = record.ok().map(|record| record.body);
+                    states.flows.apply(stream, body.as_deref())
                 }
+                Item::Carried { stream, image, .. } => {
+                    states.flows.carry(stream, image.ok().as_deref())
+                }
+                Item::Base(_) | Item::Frame(_) => None,
+            };
+            // What does not replay is quarantined in the replay itself; `audit` names it.
+            if let Some(Err(error)) = applied {
+                tracing::debug!(code = %error, "a record does not replay");
             }
             Ok(())
         });
@@ -179,6 +186,8 @@ pub struct Happening {
 /// One record's whole history and state.
 #[derive(Debug, Serialize)]
 pub struct History<S: Serialize> {
+    /// How many of its events are in archives, and not among those that follow.
+    pub archived: u32,
     /// What happened, oldest first.
     pub events: Vec<Happening>,
     /// Whether all of it replays.
@@ -198,33 +207,44 @@ impl<S: Serialize> History<S> {
     {
         let wanted = stream_of(F::TAG, identity);
         let mut replay = Replay::<F>::default();
-        let mut history = Self { events: Vec::new(), replays: true, status: None };
+        let mut history = Self { archived: 0, events: Vec::new(), replays: true, status: None };
         let walked = source.walk(&mut |item| {
-            if let Item::Record { sequence, stream, record } = item
-                && stream == wanted
-            {
-                let body = record.ok().map(|record| record.body);
-                history.replays &= replay.apply(stream, body.as_deref()).is_ok();
-                if let Some(event) = body.and_then(|body| codec::decode::<F>(&body).ok()) {
-                    let intervention = event.intervention();
-                    history.events.push(Happening {
-                        sequence,
-                        at: event.at().seconds(),
-                        event: event.name(),
-                        error_code: event.code().map(ToString::to_string),
-                        by: intervention.map(|it| it.by.as_str().to_owned()),
-                        why: intervention.map(|it| it.why.as_str().to_owned()),
-                    });
+            match item {
+                Item::Record { sequence, stream, record } if stream == wanted => {
+                    let body = record.ok().map(|record| record.body);
+                    history.replays &= replay.apply(stream, body.as_deref()).is_ok();
+                    let event = body.and_then(|body| codec::decode::<F>(&body).ok());
+                    history.events.extend(event.map(|event| happening(sequence, &event)));
                 }
+                Item::Carried { stream, tip, image } if stream == wanted => {
+                    let image = image.ok();
+                    history.replays &= replay.carry(stream, image.as_deref()).is_ok();
+                    // With the archives at hand they were all told already.
+                    history.archived = if history.events.is_empty() { tip.version } else { 0 };
+                }
+                Item::Base(_) | Item::Carried { .. } | Item::Record { .. } | Item::Frame(_) => {}
             }
             Ok(())
         });
         if let Some(error) = walked.stopped {
             return Err(error);
         }
+        history.replays &= !matches!(replay.get(wanted), Some(Replayed::Quarantined));
         if let Some(Replayed::Sound(state)) = replay.get(wanted) {
             history.status = F::status(state, now);
         }
         Ok(history)
+    }
+}
+
+fn happening<F: Flow>(sequence: u64, event: &Event<F>) -> Happening {
+    let intervention = event.intervention();
+    Happening {
+        sequence,
+        at: event.at().seconds(),
+        event: event.name(),
+        error_code: event.code().map(ToString::to_string),
+        by: intervention.map(|it| it.by.as_str().to_owned()),
+        why: intervention.map(|it| it.why.as_str().to_owned()),
     }
 }

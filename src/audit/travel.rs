@@ -83,7 +83,8 @@ impl Past {
     ///
     /// # Errors
     /// [`TravelError::SequenceMissing`] for a point past the end; [`TravelError::Journal`] when the
-    /// walk stopped before the point was reached. Damage behind it is told in [`Self::damaged`].
+    /// walk stopped before the point was reached, and when the point lies in archives that are not
+    /// walked. Damage behind it is told in [`Self::damaged`].
     pub fn read(source: &Source, until: Until) -> Result<Self, TravelError> {
         let mut past = Self {
             states: States::default(),
@@ -93,22 +94,18 @@ impl Past {
             end: 0,
             damaged: None,
         };
-        let mut over = false;
+        let (mut over, mut archived) = (false, 0);
         let walked = source.walk(&mut |item| {
-            if let Item::Record { sequence, stream, record } = item {
-                past.end = sequence;
-                let body = record.ok().map(|record| record.body);
-                let at = body.as_deref().and_then(|body| time_of(stream, body));
-                over |= match until {
-                    Until::Sequence(last) => sequence > last,
-                    Until::Time(last) => at.is_some_and(|at| at > last),
-                };
-                if !over {
-                    past.take(sequence, stream, body.as_deref(), at);
-                }
-            }
+            past.visit(item, until, &mut over, &mut archived);
             Ok(())
         });
+        let before = match until {
+            Until::Sequence(last) => last < archived,
+            Until::Time(last) => archived > 0 && past.at.is_some_and(|at| at > last),
+        };
+        if before {
+            return Err(JournalError::ArchiveMissing { sequence: 1 }.into());
+        }
         past.as_of = match until {
             Until::Sequence(_) => past.at.unwrap_or(Timestamp::ZERO),
             Until::Time(at) => at,
@@ -127,6 +124,34 @@ impl Past {
         }
     }
 
+    /// Takes what a walk comes by. `over` turns true behind the point; `archived` is the last record that
+    /// is in archives which were not walked.
+    fn visit(&mut self, item: Item, until: Until, over: &mut bool, archived: &mut u64) {
+        match item {
+            Item::Record { sequence, stream, record } => {
+                self.end = sequence;
+                let body = record.ok().map(|record| record.body);
+                let at = body.as_deref().and_then(|body| time_of(stream, body));
+                *over |= match until {
+                    Until::Sequence(last) => sequence > last,
+                    Until::Time(last) => at.is_some_and(|at| at > last),
+                };
+                if !*over {
+                    self.take(sequence, stream, body.as_deref(), at);
+                }
+            }
+            Item::Base(base) if self.end < base.head.sequence => {
+                *archived = base.head.sequence;
+                (self.end, self.sequence) = (*archived, *archived);
+            }
+            Item::Carried { stream, image, .. } if *archived > 0 => {
+                self.carry(stream, image.ok().as_deref());
+            }
+            // After a walk over the archives the entries say what is known already.
+            Item::Base(_) | Item::Carried { .. } | Item::Frame(_) => {}
+        }
+    }
+
     fn take(
         &mut self,
         sequence: u64,
@@ -140,6 +165,14 @@ impl Past {
         }
         self.sequence = sequence;
         self.at = at.or(self.at);
+    }
+
+    /// Takes what a record's archived events came to; the latest of these is the time of the point.
+    fn carry(&mut self, stream: StreamId, image: Option<&[u8]>) {
+        if let Some(Err(error)) = self.states.flows.carry(stream, image) {
+            tracing::debug!(code = %error, "an archived record does not replay");
+        }
+        self.at = self.states.flows.latest_after(stream, self.at);
     }
 }
 

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 /// Verify a journal: chain, anchors, every record's replay, every invariant, every count.
 ///
+/// With --archives it follows the chain across the archive files the journal goes on from.
 /// Exits with 1 when something does not hold, each finding with its record's sequence number. Keep the
 /// head it prints somewhere else: a journal rewritten from its first record on is noticed only with
 /// --expect-head.
@@ -20,6 +21,10 @@ pub(super) struct AuditArguments {
     /// A head that was printed earlier: it must still be part of this journal
     #[arg(long, value_name = "HEX")]
     expect_head: Option<String>,
+    /// The folder with the archives of this journal: they are verified first, and compared with what
+    /// the journal kept
+    #[arg(long, value_name = "DIR")]
+    archives: Option<PathBuf>,
     /// One JSON object
     #[arg(long)]
     json: bool,
@@ -34,16 +39,18 @@ pub(super) fn run(arguments: &AuditArguments) -> Result<Ended, Failed> {
         ),
     };
     let report = match records::open(&arguments.path) {
-        Ok(source) => audit(&source, expected),
+        Ok(source) => audit(&source.with_archives(arguments.archives.clone()), expected),
         // A damaged journal is what an audit is there to report.
         Err(Failed::Journal(error)) if error.is_damage() => Report::unreadable(&error),
         Err(failed) => return Err(failed),
     };
-    // A file that is no archive, or cannot be read, was not audited.
-    if report.records == 0
-        && report.findings.iter().any(|one| one.code == JournalError::NotAJournal.code())
-    {
-        return Err(JournalError::NotAJournal.into());
+    // A file that is no archive, or cannot be read alone, was not audited.
+    if report.records == 0 {
+        for refused in [JournalError::NotAJournal, JournalError::ArchivePart] {
+            if report.findings.iter().any(|one| one.code == refused.code()) {
+                return Err(refused.into());
+            }
+        }
     }
     if arguments.json {
         print::json(&report)?;
@@ -66,6 +73,12 @@ fn text(report: &Report) -> Result<(), Failed> {
         if !counts.is_empty() {
             print::line(&format!("{flow}: {}", counts.join(", ")))?;
         }
+    }
+    if report.archived > 0 {
+        print::line(&format!(
+            "records 1 to {} are in archives, not verified here (--archives DIR)",
+            report.archived
+        ))?;
     }
     let verdict = if report.clean { "clean" } else { "not clean" };
     print::line(&format!(

@@ -90,6 +90,12 @@ fn advice(error: &JournalError) -> &'static str {
         JournalError::Corrupt { .. } => {
             "bytes do not verify: look with `leasehold doctor`, get out what there is with `leasehold salvage`, or bring a sound copy back"
         }
+        JournalError::ArchiveMissing { .. } => {
+            "an archive this journal goes on from is not in the folder: bring it there"
+        }
+        JournalError::ArchivePart => {
+            "this is a later part of a journal: name the folder with the parts before it (--archives DIR)"
+        }
         JournalError::Newer { .. } => {
             "a newer leasehold wrote this: use that one; nothing was written"
         }

@@ -19,6 +19,7 @@ mod print;
 mod records;
 mod remote;
 mod replay;
+mod retention;
 mod run;
 mod salvage;
 mod sandbox;
@@ -53,6 +54,7 @@ enum Command {
     Requeue(interventions::RequeueArguments),
     Dismiss(interventions::DismissArguments),
     Repin(interventions::RepinArguments),
+    Archive(retention::ArchiveArguments),
     Export(archive::ExportArguments),
     Verify(archive::VerifyArguments),
     Doctor(doctor::DoctorArguments),
@@ -89,6 +91,7 @@ pub fn run() -> ExitCode {
             | Command::Show(_)
             | Command::Audit(_)
             | Command::Replay(_)
+            | Command::Archive(_)
             | Command::Export(_)
             | Command::Verify(_)
             | Command::Doctor(_)
@@ -108,6 +111,7 @@ pub fn run() -> ExitCode {
         Command::Requeue(arguments) => on_tokio(interventions::requeue(arguments)),
         Command::Dismiss(arguments) => on_tokio(interventions::dismiss(arguments)),
         Command::Repin(arguments) => on_tokio(interventions::repin(arguments)),
+        Command::Archive(arguments) => retention::run(&arguments),
         Command::Export(arguments) => archive::export(&arguments),
         Command::Verify(arguments) => archive::verify(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),

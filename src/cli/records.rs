@@ -129,6 +129,9 @@ pub(super) struct ShowArguments {
     flow: FlowName,
     /// The record's identity: the event id; of delivery, operation/id, such as change/hut-0001
     id: String,
+    /// The folder with the archives of this journal, for events that are in them
+    #[arg(long, value_name = "DIR")]
+    archives: Option<PathBuf>,
     /// One JSON object
     #[arg(long)]
     json: bool,
@@ -222,7 +225,7 @@ pub(super) fn table(rows: impl IntoIterator<Item = Row>) -> Table {
 
 pub(super) fn show(arguments: &ShowArguments) -> Result<Ended, Failed> {
     let now = as_of(None)?;
-    let source = open(&arguments.path)?;
+    let source = open(&arguments.path)?.with_archives(arguments.archives.clone());
     match arguments.flow {
         FlowName::Dispatch => history::<Dispatch>(&source, arguments, now),
         FlowName::Lifecycle => history::<Lifecycle>(&source, arguments, now),
@@ -241,6 +244,10 @@ fn history<F: Answers>(
     if arguments.json {
         print::json(&history)?;
     } else {
+        if history.archived > 0 {
+            let earlier = history.archived;
+            print::line(&format!("{earlier} earlier events are in archives (--archives DIR)"))?;
+        }
         for happening in &history.events {
             print::line(&happened(happening))?;
         }
@@ -248,7 +255,7 @@ fn history<F: Answers>(
             print::line(&describe(status)?)?;
         }
     }
-    if history.events.is_empty() {
+    if history.events.is_empty() && history.archived == 0 {
         eprintln!("leasehold: record_missing: no record of this flow has this id");
     } else if !history.replays {
         eprintln!("leasehold: replay_invalid: this record does not replay; see `leasehold audit`");

@@ -29,6 +29,9 @@ pub(super) struct ReplayArguments {
     /// A sequence number, such as 1234, or a time, such as 2026-11-01T10:00:00Z or @1793527200.5
     #[arg(long, value_name = "SEQ|TIME", value_parser = until)]
     until: Until,
+    /// The folder with the archives of this journal, for points that lie in them
+    #[arg(long, value_name = "DIR")]
+    archives: Option<PathBuf>,
     /// Another time to judge leases and due times by, in seconds since 1970
     #[arg(long, value_name = "T")]
     as_of: Option<f64>,
@@ -86,7 +89,8 @@ pub(super) fn run(arguments: &ReplayArguments) -> Result<Ended, Failed> {
         Timestamp::new(seconds).ok_or(Failed::Usage("a time is a number of seconds, not negative"))
     });
     let given = given.transpose()?;
-    let past = Past::read(&open(&arguments.path)?, arguments.until)?;
+    let source = open(&arguments.path)?.with_archives(arguments.archives.clone());
+    let past = Past::read(&source, arguments.until)?;
     let told = tell(&past, given.unwrap_or(past.as_of), arguments.flow)?;
     if arguments.json {
         print::json(&told)?;

@@ -10,6 +10,7 @@ use leasehold::audit::{Report, Row, Source, States, audit};
 use leasehold::{Durability, Engine, Head, JournalError, ManualClock};
 use leasehold_journal::folder::tighten;
 use leasehold_journal::sled::SledMedium;
+use leasehold_journal::walk::Item;
 use leasehold_journal::{JournalId, Log, LogOptions, StoreReader as _};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -195,7 +196,8 @@ fn opened(journal: &Path) -> Result<Held, JournalError> {
     let medium = SledMedium::open(journal, true, Durability::ProcessSafe)?;
     let mut states = States::default();
     let options = LogOptions { new_id: JournalId([9; 16]), create: true };
-    let log = Log::open(medium, options, &mut |sequence, stream, record| {
+    let log = Log::open(medium, options, &mut |item| {
+        let Item::Record { sequence, stream, record } = item else { return Ok(()) };
         let body = match record {
             Ok(record) => Some(record.body),
             Err(JournalError::Corrupt { .. }) => None,

@@ -34,24 +34,37 @@ pub(crate) fn body(data: &[u8]) -> Vec<&'static str> {
     }
 }
 
-/// The records that were shown, in order; the error where a body is gone.
+/// What was shown, in order.
 #[derive(Debug, Default, Clone, PartialEq)]
-struct Seen(Vec<(u64, StreamId, Result<Record, JournalError>)>);
+struct Seen {
+    /// The last record that is in another archive, and each stream's version up to there.
+    base: (u64, BTreeMap<StreamId, u32>),
+    /// The records; the error where a body is gone.
+    records: Vec<(u64, StreamId, Result<Record, JournalError>)>,
+}
 
 impl Seen {
     fn take(&mut self, item: Item) -> Result<(), JournalError> {
         match item {
-            Item::Record { sequence, stream, record } => self.0.push((sequence, stream, record)),
-            Item::Frame(head) => assert_eq!(head.sequence, self.0.len() as u64, "J2"),
+            Item::Base(base) => self.base.0 = base.head.sequence,
+            Item::Carried { stream, tip, .. } => drop(self.base.1.insert(stream, tip.version)),
+            Item::Record { sequence, stream, record } => {
+                self.records.push((sequence, stream, record));
+            }
+            Item::Frame(head) => assert_eq!(head.sequence, self.end(), "J2"),
         }
         Ok(())
     }
 
+    fn end(&self) -> u64 {
+        self.base.0 + self.records.len() as u64
+    }
+
     /// J2 and J4 hold for what was shown, and it ends where the head is.
     fn check(&self, head: Head) {
-        let mut versions: BTreeMap<StreamId, u32> = BTreeMap::new();
-        for (place, (sequence, stream, record)) in self.0.iter().enumerate() {
-            assert_eq!(*sequence, place as u64 + 1, "J2");
+        let mut versions = self.base.1.clone();
+        for (place, (sequence, stream, record)) in self.records.iter().enumerate() {
+            assert_eq!(*sequence, self.base.0 + place as u64 + 1, "J2");
             let version = versions.entry(*stream).or_default();
             *version += 1;
             if let Ok(record) = record {
@@ -59,11 +72,11 @@ impl Seen {
                 assert_eq!(stands, (*sequence, *stream, *version), "J4");
             }
         }
-        assert_eq!(head.sequence, self.0.len() as u64);
+        assert_eq!(head.sequence, self.end());
     }
 
     fn is_whole(&self) -> bool {
-        self.0.iter().all(|(_, _, record)| record.is_ok())
+        self.records.iter().all(|(_, _, record)| record.is_ok())
     }
 }
 
@@ -168,10 +181,7 @@ impl Written {
 fn open(disk: &MemoryDisk) -> (Result<Log<MemoryMedium>, JournalError>, Seen) {
     let mut seen = Seen::default();
     let options = LogOptions { new_id: ID, create: false };
-    let log = Log::open(disk.medium(), options, &mut |sequence, stream, record| {
-        seen.0.push((sequence, stream, record));
-        Ok(())
-    });
+    let log = Log::open(disk.medium(), options, &mut |item| seen.take(item));
     (log, seen)
 }
 
@@ -201,7 +211,7 @@ fn reads_back(disk: &MemoryDisk, log: &Log<MemoryMedium>, seen: &Seen) {
     let reader = log.reader();
     seen.check(reader.head());
     let mut streams: BTreeMap<StreamId, Vec<Result<Record, JournalError>>> = BTreeMap::new();
-    for (_, stream, record) in &seen.0 {
+    for (_, stream, record) in &seen.records {
         streams.entry(*stream).or_default().push(record.clone());
     }
     for (stream, records) in streams {
@@ -229,14 +239,16 @@ fn goes_on(disk: &MemoryDisk, mut log: Log<MemoryMedium>, seen: &Seen) {
     drop(log);
     let (again, more) = open(disk);
     assert_eq!(again.map(|log| log.reader().head()), Ok(after));
-    assert!(more.0.starts_with(&seen.0) && more.0.len() == seen.0.len() + 1);
+    assert!(
+        more.records.starts_with(&seen.records) && more.records.len() == seen.records.len() + 1
+    );
 }
 
 /// Records of any body replay or are set aside, and what replays keeps the invariants.
 fn replays(seen: &Seen) -> Vec<&'static str> {
     let mut flows = AllFlows::default();
     let mut accepted = Vec::new();
-    for (_, stream, record) in &seen.0 {
+    for (_, stream, record) in &seen.records {
         let body = record.as_ref().ok().map(|record| record.body.as_slice());
         if let Some(Ok(())) = flows.apply(*stream, body) {
             accepted = vec!["event"];
@@ -272,7 +284,7 @@ fn holds<F: Answers>(flow: &Replay<F>) {
 fn sound() -> MemoryDisk {
     let disk = MemoryDisk::new();
     let options = LogOptions { new_id: ID, create: true };
-    let log = Log::open(disk.medium(), options, &mut |_, _, _| Ok(()));
+    let log = Log::open(disk.medium(), options, &mut |_| Ok(()));
     let mut log = log.expect("an empty disk opens");
     let large = vec![7; INLINE_BYTES_MAX + 1];
     for (number, expected_version, body) in
@@ -313,7 +325,7 @@ fn damage_to_a_sound_journal(data: &[u8]) -> Vec<&'static str> {
         (Ok(_), seen) => {
             assert!(after == before, "J6: a changed frame was believed");
             let lost = kind % 4 == 3;
-            for (sequence, _, record) in &seen.0 {
+            for (sequence, _, record) in &seen.records {
                 assert_eq!(record.is_err(), lost && *sequence == 3, "{sequence}");
             }
             vec![if lost { "journal without its chunks" } else { "journal without damage" }]

@@ -253,7 +253,7 @@ fn lives(root: &Path) -> Vec<(StreamId, Vec<Vec<u8>>)> {
 fn journal(root: &Path) -> MemoryDisk {
     let disk = MemoryDisk::new();
     let options = LogOptions { new_id: ID, create: true };
-    let log = Log::open(disk.medium(), options, &mut |_, _, _| Ok(()));
+    let log = Log::open(disk.medium(), options, &mut |_| Ok(()));
     let mut log = log.expect("an empty disk opens");
     let large = (StreamId([9; 16]), vec![vec![7; INLINE_BYTES_MAX + 1]]);
     for (stream, bodies) in lives(root).into_iter().chain([large]) {

@@ -21,7 +21,7 @@ fn stderr(arguments: &[&str]) -> (Option<i32>, String) {
 fn help_of_every_command_is_as_it_was_read() {
     let commands = [
         "", "run", "sandbox", "health", "list", "show", "audit", "replay", "requeue", "dismiss",
-        "repin", "export", "verify", "doctor", "salvage", "bench",
+        "repin", "archive", "export", "verify", "doctor", "salvage", "bench",
     ];
     snapshots("help").bind(|| {
         for command in commands {
@@ -54,8 +54,8 @@ fn every_example_in_a_help_text_is_one_that_works() {
     let mut tried = Vec::new();
     // In this order: the first makes the journal that the others read.
     let commands = [
-        "run", "health", "list", "show", "audit", "replay", "requeue", "dismiss", "export",
-        "verify", "doctor", "salvage",
+        "run", "health", "list", "show", "audit", "replay", "requeue", "dismiss", "archive",
+        "export", "verify", "doctor", "salvage",
     ];
     for command in commands {
         let (_, text) = stdout(&[command, "--help"]);
@@ -101,6 +101,10 @@ fn wrong_usage_ends_in_exit_2_with_a_usage_text() {
         vec!["audit", "j", "--expect-head", "abc"],
         vec!["bench", "--records", "0"],
         vec!["health", "j", "--as-of", "-1"],
+        vec!["archive", "j", "--to", "a"],
+        vec!["archive", "j", "--older-than", "3"],
+        vec!["archive", "j", "--to", "a", "--older-than", "3", "--before", "5"],
+        vec!["archive", "j", "--to", "a", "--before", "-5"],
     ] {
         let (code, text) = stderr(&arguments);
         assert_eq!(code, Some(2), "{arguments:?}: {text}");

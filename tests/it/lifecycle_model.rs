@@ -2,6 +2,7 @@
 
 use crate::support::{accepted, change};
 use leasehold_actors::agenda::{Agenda, Slot};
+use leasehold_actors::carried::{Origin, image_of};
 use leasehold_actors::codec;
 use leasehold_actors::contract::change::Change;
 use leasehold_actors::contract::dispatch::DispatchResponse;
@@ -14,8 +15,9 @@ use leasehold_actors::record::event::{Ending, Loss};
 use leasehold_actors::record::policy::Delays;
 use leasehold_actors::record::{
     Command, Event, Flow, Intervention, LeaseToken, OperatorName, Policy, Proof, Reason, Refusal,
-    Settlement, State, StateKind, decide, evolve,
+    Settlement, State, StateKind, decide, evolve, stream_of,
 };
+use leasehold_actors::replay::{Replay, Replayed, state_of};
 use proptest::prelude::*;
 
 /// One command of the model; numbers pick which lease's proof is shown.
@@ -188,6 +190,38 @@ proptest! {
             let event = codec::decode::<Dispatch>(&body).expect("it reads back");
             replayed = evolve(replayed, &event).expect("it happened");
             prop_assert_eq!(&replayed, live);
+        }
+    }
+
+    /// I10 with archives: the image of any prefix and the events after it give the same state, and the
+    /// payload stays for as long as anything may follow.
+    #[test]
+    fn i10_an_image_of_any_prefix_and_the_events_after_it_give_the_same_state(
+        moves in moves(),
+        part in 0.0..1.0_f64,
+    ) {
+        let mut model = Model::new();
+        for (step, by) in &moves {
+            model.step(step, *by);
+        }
+        let bodies: Vec<_> =
+            model.events.iter().map(|it| codec::encode(it).expect("an event encodes")).collect();
+        let (before, after) = bodies.split_at((bodies.len() as f64 * part).ceil() as usize);
+        let stream = stream_of(Dispatch::TAG, "event-1");
+        let mut archived = Replay::<Dispatch>::default();
+        for body in before {
+            archived.apply(stream, Some(body)).expect("it happened");
+        }
+        let image = archived.get(stream).map(|record| {
+            let mut origin = || Ok(Origin { image: None, first: before.first().cloned() });
+            image_of(Some(record), &mut origin).expect("it has its payload")
+        });
+        let whole = state_of::<Dispatch>(stream, image.as_deref(), after.to_vec());
+        prop_assert_eq!(whole.as_ref(), Ok(&model.state));
+        if let Some(image) = image {
+            let completed = matches!(archived.get(stream), Some(Replayed::Sound(State::Completed { .. })));
+            let origin = Origin { image: Some(image), first: after.first().cloned() };
+            prop_assert_eq!(origin.payload::<Dispatch>().is_none(), completed);
         }
     }
 

@@ -27,6 +27,7 @@ mod notification_client;
 mod notification_scenarios;
 mod processing_scenarios;
 mod receiver_client;
+mod retention;
 mod salvage;
 mod sandbox_inbox;
 mod sandbox_receiver;

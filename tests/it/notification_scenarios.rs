@@ -264,7 +264,7 @@ fn g5_another_version_collides_and_what_is_not_terminal_is_refused() {
 fn emptied(stored: &Notification) -> MemoryDisk {
     let disk = MemoryDisk::new();
     let options = LogOptions { new_id: JournalId([1; 16]), create: true };
-    let mut log = Log::open(disk.medium(), options, &mut |_, _, _| Ok(())).expect("a new one");
+    let mut log = Log::open(disk.medium(), options, &mut |_| Ok(())).expect("a new one");
     let event = Event::<Notify>::Registered {
         at: Timestamp::new(100.0).expect("a time"),
         binding: NotifyBinding::of(stored, Ceiling::new(5).expect("a ceiling")),

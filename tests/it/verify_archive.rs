@@ -2,6 +2,7 @@
 //! sees in every archive, sound or not, what the library sees. Skipped, with a notice, without python3.
 
 mod lives;
+mod parts;
 
 use crate::main_job::{Place, printed};
 use crate::support::{accepted, change, change_with, example, program, run};
@@ -29,7 +30,7 @@ import verify_archive
 for path in sys.stdin.read().splitlines():
     try:
         with open(path, 'rb') as file:
-            print(json.dumps(verify_archive.verify(file)))
+            print(json.dumps(verify_archive.verify([file])))
     except OSError:
         print('null')
 ";

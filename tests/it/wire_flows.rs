@@ -6,17 +6,21 @@ use leasehold::{
     MemoryDisk, NotificationRequest, ProcessingStatus, SourceRuntime,
 };
 use leasehold::{Entropy, Error, Handle};
-use leasehold_actors::codec;
+use leasehold_actors::carried::{self, Origin};
+use leasehold_actors::codec::{self, DecodeError};
 use leasehold_actors::contract::notification::Notification;
 use leasehold_actors::flows::Answers;
+use leasehold_actors::flows::all::AllFlows;
 use leasehold_actors::flows::{
     delivery::Delivery, dispatch::Dispatch, lifecycle::Lifecycle, notification::Notify,
     processing::Processing,
 };
 use leasehold_actors::record::FlowTag;
-use leasehold_journal::{JournalId, Log, LogOptions};
+use leasehold_actors::replay::ReplayError;
+use leasehold_journal::walk::Item;
+use leasehold_journal::{JournalId, Log, LogOptions, StoreReader as _};
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 
 pub(crate) const DIGEST: &str = "cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc";
@@ -155,7 +159,7 @@ pub(crate) async fn engine(disk: &MemoryDisk, clock: &ManualClock) -> Engine {
 }
 
 /// One change through its whole life, a failure and a repeat in each flow.
-async fn live(engine: &Engine, clock: &ManualClock) {
+pub(crate) async fn live(engine: &Engine, clock: &ManualClock) {
     engine.dispatch().enqueue(change("event-1"), 5).await.expect("it is valid");
     attempt(engine.dispatch(), &answering(|_| Ok(accepted("event-1", 2)))).await;
     there(|| engine.lifecycle().status("event-1")).await;
@@ -209,7 +213,8 @@ fn every_flow_keeps_its_bytes() {
         engine.close().await;
         let mut found: BTreeMap<&str, String> = BTreeMap::new();
         let options = LogOptions { new_id: JournalId([5; 16]), create: false };
-        let mut visit = |_, _, record: Result<leasehold_journal::Record, _>| {
+        let mut visit = |item| {
+            let Item::Record { record, .. } = item else { return Ok(()) };
             let body = record?.body;
             let flow = codec::flow_of(&body).expect("a flow of ours");
             let sample = format!("{}\n{}\n", name(flow, &body), crate::wire::hex(&body));
@@ -221,6 +226,56 @@ fn every_flow_keeps_its_bytes() {
         snapshots("wire").bind(|| {
             for (flow, samples) in found {
                 insta::assert_snapshot!(format!("life_v1_{flow}"), samples);
+            }
+        });
+    });
+}
+
+#[test]
+fn what_every_flow_keeps_of_archived_records_keeps_its_bytes() {
+    run(async {
+        let (disk, clock) = (MemoryDisk::new(), ManualClock::at(100.0));
+        let engine = engine(&disk, &clock).await;
+        live(&engine, &clock).await;
+        engine.dispatch().enqueue(change("event-3"), 5).await.expect("it is valid");
+        engine.close().await;
+        let options = LogOptions { new_id: JournalId([5; 16]), create: false };
+        let (mut flows, mut streams) = (AllFlows::default(), BTreeSet::new());
+        let mut visit = |item| {
+            if let Item::Record { stream, record, .. } = item {
+                streams.insert(stream);
+                flows.apply(stream, Some(&record?.body)).expect("ours").expect("it happened");
+            }
+            Ok(())
+        };
+        let log = Log::open(disk.medium(), options, &mut visit).expect("it verifies");
+        let reader = log.reader();
+        let mut found: BTreeMap<&str, String> = BTreeMap::new();
+        for stream in streams {
+            let mut origin = || {
+                let first = reader.read_stream(stream)?.into_iter().next();
+                Ok(Origin { image: None, first: first.map(|record| record.body) })
+            };
+            let image = flows.image(stream, &mut origin).expect("it is sound");
+            let flow = codec::flow_of(&image).expect("a flow of ours");
+            *found.entry(flow.name()).or_default() += &format!("{}\n\n", crate::wire::hex(&image));
+            // It comes to the same, and nothing shorter does.
+            let carried = AllFlows::default().carry(stream, Some(&image));
+            assert_eq!(carried, Some(Ok(())));
+            assert_eq!(flows.carry(stream, Some(&image)), Some(Ok(())));
+            for length in 0..image.len() {
+                let cut = AllFlows::default().carry(stream, Some(&image[..length]));
+                assert!(matches!(cut, Some(Err(ReplayError::Decode(_)))), "cut at {length}");
+            }
+            let newer = [&image[..1], &[carried::VERSION + 1], &image[2..]].concat();
+            let newer = AllFlows::default().carry(stream, Some(&newer));
+            let code = DecodeError::Newer(carried::VERSION + 1);
+            assert_eq!(newer, Some(Err(ReplayError::Decode(code))));
+        }
+        assert_eq!(found.len(), 5);
+        snapshots("wire").bind(|| {
+            for (flow, samples) in found {
+                insta::assert_snapshot!(format!("carried_v1_{flow}"), samples);
             }
         });
     });

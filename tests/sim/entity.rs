@@ -71,7 +71,7 @@ impl<F: SimFlow> Entity<F> {
         };
         let version = records.last().map_or(0, |record| record.version);
         let payload = records.first().and_then(|record| payload_of::<F>(&record.body));
-        let state = replay::state_of(stream, records.into_iter().map(|record| record.body))
+        let state = replay::state_of(stream, None, records.into_iter().map(|record| record.body))
             .map_err(|_| broken(I10, "a record that is read does not replay"))?;
         Ok(Ok(Self {
             identity: identity.clone(),

@@ -100,8 +100,10 @@ impl Journal {
         }
         let mut records = Vec::new();
         let options = LogOptions { new_id: self.id, create: true };
-        let log = Log::open(self.disk.medium(), options, &mut |_, _, record| {
-            records.push(record?);
+        let log = Log::open(self.disk.medium(), options, &mut |item| {
+            if let Item::Record { record, .. } = item {
+                records.push(record?);
+            }
             Ok(())
         })?;
         let reader = log.reader();
@@ -228,6 +230,7 @@ impl Journal {
             match item {
                 Item::Record { record, .. } => records.push(record?),
                 Item::Frame(head) => check.pass(head),
+                Item::Base(_) | Item::Carried { .. } => {} // nothing is archived here
             }
             Ok(())
         });

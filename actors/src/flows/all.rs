@@ -5,12 +5,13 @@ use super::dispatch::Dispatch;
 use super::lifecycle::Lifecycle;
 use super::notification::Notify;
 use super::processing::Processing;
+use crate::carried::{Origin, image_of};
 use crate::codec;
 use crate::contract::time::Timestamp;
 use crate::record::identity::{flow_of, stream_of};
 use crate::record::{Flow, FlowTag};
 use crate::replay::{Replay, ReplayError, Replayed};
-use leasehold_journal::StreamId;
+use leasehold_journal::{JournalError, StreamId};
 
 /// Every record of a journal.
 #[derive(Debug, Default)]
@@ -57,6 +58,54 @@ impl AllFlows {
             FlowTag::Delivery => self.delivery.apply(stream, body).map(drop),
         })
     }
+
+    /// The later of a time and the last time of one record.
+    #[must_use]
+    pub fn latest_after(&self, stream: StreamId, at: Option<Timestamp>) -> Option<Timestamp> {
+        let Some(flow) = flow_of(stream) else { return at };
+        let of_record = match flow {
+            FlowTag::Dispatch => last_of(&self.dispatch, stream),
+            FlowTag::Lifecycle => last_of(&self.lifecycle, stream),
+            FlowTag::Notification => last_of(&self.notification, stream),
+            FlowTag::Processing => last_of(&self.processing, stream),
+            FlowTag::Delivery => last_of(&self.delivery, stream),
+        };
+        at.max(of_record)
+    }
+
+    /// Takes what a record's archived events came to; `None` for a stream of no flow.
+    pub fn carry(
+        &mut self,
+        stream: StreamId,
+        image: Option<&[u8]>,
+    ) -> Option<Result<(), ReplayError>> {
+        Some(match flow_of(stream)? {
+            FlowTag::Dispatch => self.dispatch.carry(stream, image),
+            FlowTag::Lifecycle => self.lifecycle.carry(stream, image),
+            FlowTag::Notification => self.notification.carry(stream, image),
+            FlowTag::Processing => self.processing.carry(stream, image),
+            FlowTag::Delivery => self.delivery.carry(stream, image),
+        })
+    }
+
+    /// The image of a record, to be kept when its events are archived.
+    ///
+    /// # Errors
+    /// As [`image_of`]; [`JournalError::Corrupt`] at 0 for a stream of no flow.
+    pub fn image(
+        &self,
+        stream: StreamId,
+        origin: &mut dyn FnMut() -> Result<Origin, JournalError>,
+    ) -> Result<Vec<u8>, JournalError> {
+        match flow_of(stream) {
+            Some(FlowTag::Dispatch) => image_of(self.dispatch.get(stream), origin),
+            Some(FlowTag::Lifecycle) => image_of(self.lifecycle.get(stream), origin),
+            Some(FlowTag::Notification) => image_of(self.notification.get(stream), origin),
+            Some(FlowTag::Processing) => image_of(self.processing.get(stream), origin),
+            Some(FlowTag::Delivery) => image_of(self.delivery.get(stream), origin),
+            None => Err(JournalError::Corrupt { sequence: 0 }),
+        }
+    }
 }
 
 /// The stream a registration belongs to; `None` for a body that is none.
@@ -76,10 +125,33 @@ fn home_of<F: Flow>(body: &[u8]) -> Option<StreamId> {
     event.identity().map(|identity| stream_of(F::TAG, identity.as_str()))
 }
 
+fn last_of<F: Flow>(flow: &Replay<F>, stream: StreamId) -> Option<Timestamp> {
+    match flow.get(stream)? {
+        Replayed::Sound(state) => state.record().map(|record| record.updated_at),
+        Replayed::Quarantined => None,
+    }
+}
+
 fn latest_of<F: Flow>(flow: &Replay<F>) -> Option<Timestamp> {
     let times = flow.iter().filter_map(|(_, record)| match record {
         Replayed::Sound(state) => state.record().map(|record| record.updated_at),
         Replayed::Quarantined => None,
     });
     times.max()
+}
+
+/// When the event of a body happened; `None` for a body that is no event of its stream's flow.
+#[must_use]
+pub fn time_of(stream: StreamId, body: &[u8]) -> Option<Timestamp> {
+    match flow_of(stream)? {
+        FlowTag::Dispatch => at::<Dispatch>(body),
+        FlowTag::Lifecycle => at::<Lifecycle>(body),
+        FlowTag::Notification => at::<Notify>(body),
+        FlowTag::Processing => at::<Processing>(body),
+        FlowTag::Delivery => at::<Delivery>(body),
+    }
+}
+
+fn at<F: Flow>(body: &[u8]) -> Option<Timestamp> {
+    codec::decode::<F>(body).ok().map(|event| event.at())
 }

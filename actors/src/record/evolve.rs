@@ -124,7 +124,10 @@ fn end_lease<F: Flow>(record: Record<F>, event: &Event<F>) -> Result<State<F>, I
     };
     match event {
         Event::Completed { at, next_at, outcome } => {
-            Ok(State::Completed { record: moved(*at, *next_at, 0)?, outcome: outcome.clone() })
+            // What was learned on the way is history: the outcome is what counts from now on.
+            let progress = F::Progress::default();
+            let record = Record { progress, ..moved(*at, *next_at, 0)? };
+            Ok(State::Completed { record, outcome: outcome.clone() })
         }
         Event::Watched { at, next_at, progress } => {
             let record = Record { progress: progress.clone(), ..moved(*at, *next_at, 0)? };

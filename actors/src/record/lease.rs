@@ -69,7 +69,9 @@ mod tests {
 
     #[test]
     fn a_token_is_not_in_its_debug_output() {
-        assert_eq!(format!("{:?}", LeaseToken::new("secret".into())), "LeaseToken(..)");
+        let token = LeaseToken::new("secret".into());
+        assert_eq!(format!("{token:?}"), "LeaseToken(..)");
+        assert_eq!(token.expose(), "secret");
     }
 
     #[test]

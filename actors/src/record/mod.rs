@@ -84,7 +84,7 @@ impl FlowTag {
 }
 
 /// What one flow adds to the shared lifecycle.
-pub trait Flow: Sized + Clone + Debug + Send + Sync + 'static {
+pub trait Flow: Sized + Clone + Debug + PartialEq + Send + Sync + 'static {
     /// Its number and name.
     const TAG: FlowTag;
     /// How it differs from the others (contract 4.8).

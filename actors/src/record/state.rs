@@ -1,12 +1,17 @@
 //! The states of a record. Each carries exactly the data that exists in it.
+//!
+//! What an archived record came to is kept as its state ([`crate::carried`]), so the order of the
+//! variants and of their fields is part of the format.
 
 use super::{Flow, Lease};
 use crate::contract::text::ErrorCode;
 use crate::contract::time::Timestamp;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// What every registered record carries.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(bound = "")]
 pub struct Record<F: Flow> {
     /// What the registration fixed.
     pub binding: Arc<F::Binding>,
@@ -25,7 +30,7 @@ pub struct Record<F: Flow> {
 }
 
 /// Why a record is waiting.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wait {
     /// Nothing was tried yet.
     Pending,
@@ -36,7 +41,8 @@ pub enum Wait {
 }
 
 /// One record.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(bound = "")]
 pub enum State<F: Flow> {
     /// Not registered.
     Vacant,
@@ -78,7 +84,7 @@ pub enum State<F: Flow> {
 }
 
 /// What a dismissed record was.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DismissedFrom {
     /// Given up, with this error.
     Failed(ErrorCode),

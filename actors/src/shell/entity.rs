@@ -9,13 +9,14 @@ use super::port::{Granted, Recorded};
 use super::scribe::{Scribe, ScribeError};
 use super::supervisor::Supervisor;
 use crate::agenda::Slot;
+use crate::carried::Origin;
 use crate::codec;
 use crate::contract::text::Sha256;
 use crate::contract::time::Timestamp;
 use crate::flows::Answers;
 use crate::health::Class;
 use crate::record::{
-    Command, Event, Flow, Identity, IllegalEvent, Lease, Policy, Refusal, State, decide, evolve,
+    Command, Event, Identity, IllegalEvent, Lease, Policy, Refusal, State, decide, evolve,
 };
 use crate::replay;
 use actix::fut::wrap_future;
@@ -78,17 +79,23 @@ impl<F: Answers> Entity<F> {
         surroundings: Rc<Surroundings<F>>,
         supervisor: Addr<Supervisor<F>>,
     ) -> Result<Self, Failure> {
-        let records = match surroundings.reader.read_stream(stream) {
-            Ok(records) => records,
+        let reader = &surroundings.reader;
+        let read = reader.carried(stream).and_then(|it| Ok((it, reader.read_stream(stream)?)));
+        let (carried, records) = match read {
+            Ok(read) => read,
             Err(JournalError::Corrupt { .. }) => {
                 return Err(Failure::Refused(Refusal::StateInvalid));
             }
             Err(error) => return Err(Failure::Journal(error)),
         };
-        let version = records.last().map_or(0, |record| record.version);
-        let payload = records.first().and_then(|record| payload_of::<F>(&record.body));
-        let state = replay::state_of(stream, records.into_iter().map(|record| record.body))
+        let archived = carried.as_ref().map_or(0, |entry| entry.tip.version);
+        let version = records.last().map_or(archived, |record| record.version);
+        let image = carried.map(|entry| entry.image);
+        let first = records.first().map(|record| record.body.clone());
+        let bodies = records.into_iter().map(|record| record.body);
+        let state = replay::state_of(stream, image.as_deref(), bodies)
             .map_err(|_| Failure::Refused(Refusal::StateInvalid))?;
+        let payload = Origin { image, first }.payload::<F>();
         Ok(Self {
             identity,
             stream,
@@ -167,27 +174,20 @@ impl<F: Answers> Entity<F> {
         if let Some(payload) = &self.payload {
             return Ok(Some(payload.clone()));
         }
-        match self.surroundings.reader.read_stream(self.stream) {
-            Ok(records) => Ok(records.first().and_then(|record| payload_of::<F>(&record.body))),
+        let reader = &self.surroundings.reader;
+        let read = reader.carried(self.stream).and_then(|carried| {
+            let first = match carried {
+                Some(_) => None,
+                None => reader.read_stream(self.stream)?.into_iter().next(),
+            };
+            let image = carried.map(|entry| entry.image);
+            Ok(Origin { image, first: first.map(|record| record.body) })
+        });
+        match read {
+            Ok(origin) => Ok(origin.payload::<F>()),
             Err(JournalError::Corrupt { .. }) => Ok(None),
             Err(error) => Err(Failure::Journal(error)),
         }
-    }
-}
-
-fn payload_of<F: Flow>(body: &[u8]) -> Option<F::Payload> {
-    match codec::decode::<F>(body).ok()? {
-        Event::Registered { payload, .. } => Some(payload),
-        Event::Claimed { .. }
-        | Event::Completed { .. }
-        | Event::Watched { .. }
-        | Event::Unchanged { .. }
-        | Event::Retried { .. }
-        | Event::Failed { .. }
-        | Event::LeaseLost { .. }
-        | Event::Requeued { .. }
-        | Event::Dismissed { .. }
-        | Event::Repinned { .. } => None,
     }
 }
 

@@ -16,7 +16,8 @@ use crate::flows::lifecycle::Lifecycle;
 use crate::flows::notification::Notify;
 use crate::flows::processing::Processing;
 use crate::record::Policy;
-use leasehold_journal::{JournalError, Record, Store, StoreReader, StreamId};
+use leasehold_journal::walk::Visit;
+use leasehold_journal::{JournalError, Store, StoreReader};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use tokio::sync::{Semaphore, oneshot, watch};
@@ -26,10 +27,6 @@ const ADMISSION: u32 = 8192;
 
 /// What an opened journal hands to the engine.
 pub type Opened = (Box<dyn Store>, Arc<dyn StoreReader>);
-
-/// What is told of each record while a journal is opened.
-pub type Visit<'a> =
-    dyn FnMut(u64, StreamId, Result<Record, JournalError>) -> Result<(), JournalError> + 'a;
 
 /// Opens a journal, handing every record to the visitor. Runs on the engine's thread.
 pub type OpenStore = Box<dyn FnOnce(&mut Visit<'_>) -> Result<Opened, JournalError> + Send>;
@@ -222,7 +219,7 @@ fn live(
     stopped: oneshot::Receiver<()>,
 ) {
     let mut replays = AllFlows::default();
-    let opened = open(&mut |sequence, stream, record| take(&mut replays, sequence, stream, record));
+    let opened = open(&mut |item| take(&mut replays, item));
     let result = opened.and_then(|(store, reader)| Ok((Scribe::start(store)?, reader)));
     let ((scribe, writer, watch), reader) = match result {
         Ok(opened) => opened,

@@ -20,26 +20,28 @@ use crate::health::Tally;
 use crate::record::{Refusal, State, stream_of};
 use crate::replay::{Replay, ReplayError, Replayed};
 use actix::Addr;
-use leasehold_journal::{JournalError, Record, StoreReader, StreamId};
+use leasehold_journal::walk::Item;
+use leasehold_journal::{JournalError, StoreReader};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::{Semaphore, oneshot, watch};
 
-/// Applies a record of any flow. Damage of its own quarantines its stream; what is not about this
-/// record (a disk that does not answer, a newer version, a stream of no flow) refuses the journal.
-pub(crate) fn take(
-    flows: &mut AllFlows,
-    sequence: u64,
-    stream: StreamId,
-    record: Result<Record, JournalError>,
-) -> Result<(), JournalError> {
-    let body = match record {
-        Ok(record) => Some(record.body),
-        Err(JournalError::Corrupt { .. }) => None,
-        Err(error) => return Err(error),
+/// Applies what a journal shows of any flow. Damage of its own quarantines its stream; what is not
+/// about this record (a disk that does not answer, a newer version, a stream of no flow) refuses the
+/// journal.
+pub(crate) fn take(flows: &mut AllFlows, item: Item) -> Result<(), JournalError> {
+    let (sequence, applied) = match item {
+        Item::Record { sequence, stream, record } => {
+            let body = readable(record.map(|record| record.body))?;
+            (sequence, flows.apply(stream, body.as_deref()))
+        }
+        Item::Carried { stream, tip, image } => {
+            (tip.sequence, flows.carry(stream, readable(image)?.as_deref()))
+        }
+        Item::Base(_) | Item::Frame(_) => return Ok(()),
     };
-    match flows.apply(stream, body.as_deref()) {
+    match applied {
         Some(Ok(())) => Ok(()),
         Some(Err(ReplayError::Decode(DecodeError::Newer(version)))) => {
             Err(JournalError::Newer { version: version.into() })
@@ -49,6 +51,15 @@ pub(crate) fn take(
             Ok(())
         }
         None => Err(JournalError::Corrupt { sequence }),
+    }
+}
+
+/// The bytes; `None` when they are damaged.
+fn readable(bytes: Result<Vec<u8>, JournalError>) -> Result<Option<Vec<u8>>, JournalError> {
+    match bytes {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(JournalError::Corrupt { .. }) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

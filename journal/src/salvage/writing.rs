@@ -78,7 +78,7 @@ impl Salvage {
         medium.set_anchor(Anchor { journal: id, head }, true)?;
         let options = LogOptions { new_id: id, create: false };
         // A record whose chunks are gone is handed over as an error, and was told of before.
-        let log = Log::open(medium, options, &mut |_, _, _| Ok(()))?;
+        let log = Log::open(medium, options, &mut |_| Ok(()))?;
         Ok(log.reader().head())
     }
 

@@ -134,7 +134,7 @@ fn end(attempt: &LifecycleAttempt) -> (&str, Option<&str>) {
 /// Puts a body behind the `version` records of a watched change, past the engine.
 fn append(disk: &MemoryDisk, event_id: &str, version: u32, body: Vec<u8>) {
     let options = LogOptions { new_id: JournalId([1; 16]), create: true };
-    let mut log = Log::open(disk.medium(), options, &mut |_, _, _| Ok(())).expect("it opens");
+    let mut log = Log::open(disk.medium(), options, &mut |_| Ok(())).expect("it opens");
     let stream = stream_of(FlowTag::Lifecycle, event_id);
     let append = Append { stream, expected_version: version, bodies: vec![body] };
     let placed = log.commit(&[append]).expect("a commit");

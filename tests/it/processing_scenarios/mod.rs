@@ -290,7 +290,7 @@ fn c5_a_failure_that_may_pass_and_a_crash_are_counted_and_tried_again() {
 fn damaged() -> MemoryDisk {
     let disk = MemoryDisk::new();
     let options = LogOptions { new_id: JournalId([1; 16]), create: true };
-    let mut log = Log::open(disk.medium(), options, &mut |_, _, _| Ok(())).expect("a new one");
+    let mut log = Log::open(disk.medium(), options, &mut |_| Ok(())).expect("a new one");
     let body = vec![FlowTag::Processing as u8, codec::VERSION, 255];
     let stream = stream_of(FlowTag::Processing, "event-1");
     log.commit(&[Append { stream, expected_version: 0, bodies: vec![body] }]).expect("a commit");

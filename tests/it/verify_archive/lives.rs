@@ -56,7 +56,7 @@ pub(super) fn exported(lives: &[Life]) -> Vec<Vec<u8>> {
 fn archived(appends: &[Append]) -> Vec<u8> {
     let disk = MemoryDisk::new();
     let options = LogOptions { new_id: ID, create: true };
-    let mut log = Log::open(disk.medium(), options, &mut |_, _, _| Ok(())).expect("a new one");
+    let mut log = Log::open(disk.medium(), options, &mut |_| Ok(())).expect("a new one");
     let placed = log.commit(appends).expect("memory takes everything");
     assert!(placed.iter().all(Result::is_ok), "every stream is new");
     bytes_of(&disk)

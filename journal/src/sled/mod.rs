@@ -1,6 +1,7 @@
 //! The medium on disk: sled 0.34.7 with the settings and the guards that make it keep its word.
 //!
-//! Owns every call of sled. Must not know what is in a frame. What was measured, and what follows:
+//! Owns which database is the journal's, its anchors, and when what is synced. Every call of sled is
+//! in `database`. Must not know what is in a frame. What was measured, and what follows:
 //!
 //! * `flush` calls `sync_file_range`, not `fsync`: a second handle on the database file, opened
 //!   before the first write, is given `fdatasync` after every flush.
@@ -9,35 +10,39 @@
 //! * Damage makes `open` panic, or lose the tail without a word: it runs on a thread of its own and
 //!   its panic becomes a code; the tail is the anchor's business.
 //! * Dropping a database whose disk fails panics: the drop is guarded too.
+//! * What is removed gives no room back: a journal that lets go of frames is written anew beside the
+//!   old one and renamed into its place.
+
+mod database;
 
 use crate::anchor::{self, Anchor, AnchorFile};
+use crate::base::Base;
 use crate::chain::{Digest, JournalId};
 use crate::error::JournalError;
 use crate::folder::{self, Layout, Lock};
-use crate::medium::{Anchors, Batch, Durability, Medium};
-use std::fs::File;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use crate::medium::{Anchors, Batch, Durability, Fill, Medium};
+use crate::record::StreamId;
+use database::Database;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// Fixed for a journal's life.
-const SEGMENT_BYTES: usize = 8 * 1024 * 1024;
-const CACHE_BYTES: u64 = 64 * 1024 * 1024;
-const META_KEY: &[u8] = b"m";
 pub(crate) const META_MAGIC: [u8; 4] = *b"LHJ1";
 /// Version of the folder's format.
 pub(crate) const META_VERSION: u16 = 1;
+/// The same for a journal with a base, so that a library that knows none refuses it.
+pub(crate) const META_VERSION_BASE: u16 = 2;
+/// Parts put into a successor between two flushes.
+const PARTS_PER_FLUSH: u32 = 4096;
 
 /// A journal's folder, open.
 pub struct SledMedium {
-    database: Option<sled::Db>,
-    /// The handle that is given `fdatasync`; older than every write.
-    file: File,
+    database: Database,
     durability: Durability,
     layout: Layout,
     notes: Mutex<Notes>,
     /// Whether there is an anchor beside the folder.
     beside: bool,
+    /// Let go of last: fields are dropped in their order.
     _lock: Option<Lock>,
 }
 
@@ -79,29 +84,19 @@ impl SledMedium {
         lock: Option<Lock>,
         durability: Durability,
     ) -> Result<Self, JournalError> {
-        let database_path = layout.database();
-        // sled makes a missing file anew, with nothing in it. Only a journal that was never finished
-        // being made may lack one.
-        let whole = ["conf", "db"].iter().all(|name| database_path.join(name).is_file());
-        if !whole && layout.anchor().exists() {
+        let path = layout.database();
+        // Only a journal that was never finished being made may lack a file.
+        if !Database::is_whole(&path) && layout.anchor().exists() {
             return Err(JournalError::Corrupt { sequence: 0 });
         }
-        let database = open_guarded(&database_path)?;
-        let file = File::options().read(true).write(true).open(database_path.join("db"))?;
-        let blobs = database_path.join("blobs");
-        let medium = Self {
-            database: Some(database),
-            file,
+        Ok(Self {
+            database: Database::open(path)?,
             durability,
             layout,
             notes: Mutex::new(Notes::default()),
             beside: true,
             _lock: lock,
-        };
-        if blobs.is_dir() && std::fs::read_dir(&blobs)?.next().is_some() {
-            return Err(JournalError::Blobs);
-        }
-        Ok(medium)
+        })
     }
 
     /// Keeps no anchor beside the folder: for a place whose parent cannot be written. Putting the whole
@@ -112,144 +107,139 @@ impl SledMedium {
         self
     }
 
-    fn database(&self) -> Result<&sled::Db, JournalError> {
-        self.database.as_ref().ok_or(JournalError::Poisoned)
-    }
-
     fn sync_everything(&self) -> Result<(), JournalError> {
-        self.file.sync_all()?;
-        let database = self.layout.database();
-        File::open(database.join("conf"))?.sync_all()?;
-        folder::sync_directory(&database)?;
+        self.database.sync_files()?;
         folder::sync_directory(self.layout.root())?;
         folder::sync_directory(&folder::parent(self.layout.root())?)
     }
-}
 
-/// Opens sled on a thread of its own, so that a panic on damaged files ends there.
-fn open_guarded(path: &Path) -> Result<sled::Db, JournalError> {
-    let config = sled::Config::new()
-        .path(path)
-        .segment_size(SEGMENT_BYTES)
-        .cache_capacity(CACHE_BYTES)
-        .flush_every_ms(None);
-    let thread = std::thread::Builder::new()
-        .name("leasehold-open".to_owned())
-        .spawn(move || config.open())
-        .map_err(JournalError::from)?;
-    thread.join().map_err(|_| JournalError::Corrupt { sequence: 0 })?.map_err(mapped)
-}
-
-/// Runs one call of sled; a panic inside it means that its files are damaged.
-fn guarded<T>(call: impl FnOnce() -> Result<T, sled::Error>) -> Result<T, JournalError> {
-    catch_unwind(AssertUnwindSafe(call))
-        .map_err(|_| JournalError::Corrupt { sequence: 0 })?
-        .map_err(mapped)
-}
-
-/// Keeps the kind of a sled error and drops its text, which carries paths.
-fn mapped(error: sled::Error) -> JournalError {
-    match error {
-        sled::Error::Io(error) if error.to_string().starts_with("could not acquire lock") => {
-            JournalError::Locked
-        }
-        sled::Error::Io(error) => error.into(),
-        sled::Error::Corruption { .. }
-        | sled::Error::Unsupported(_)
-        | sled::Error::CollectionNotFound(_) => JournalError::Corrupt { sequence: 0 },
-        sled::Error::ReportableBug(_) => JournalError::Storage,
-    }
-}
-
-fn frame_key(sequence: u64) -> [u8; 9] {
-    let mut key = [b'f'; 9];
-    key[1..].copy_from_slice(&sequence.to_be_bytes());
-    key
-}
-
-fn chunk_key(hash: &Digest) -> [u8; 33] {
-    let mut key = [b'c'; 33];
-    key[1..].copy_from_slice(&hash.0);
-    key
-}
-
-fn frame_of(entry: Option<(sled::IVec, sled::IVec)>) -> Option<(u64, Vec<u8>)> {
-    let (key, value) = entry?;
-    let sequence = u64::from_be_bytes(key.strip_prefix(b"f")?.try_into().ok()?);
-    Some((sequence, value.to_vec()))
-}
-
-impl Medium for SledMedium {
-    fn journal_id(&self) -> Result<Option<JournalId>, JournalError> {
-        let Some(meta) =
-            guarded(|| self.database.as_ref().map_or(Ok(None), |db| db.get(META_KEY)))?
-        else {
-            return Ok(None);
-        };
+    /// The format's version and the journal's id.
+    fn meta(&self) -> Result<Option<(u16, JournalId)>, JournalError> {
+        let Some(meta) = self.database.meta()? else { return Ok(None) };
         let damaged = JournalError::Corrupt { sequence: 0 };
         if meta.len() != 22 || meta[..4] != META_MAGIC {
             return Err(damaged);
         }
         let version = u16::from_le_bytes([meta[4], meta[5]]);
-        if version != META_VERSION {
+        if version != META_VERSION && version != META_VERSION_BASE {
             return Err(JournalError::Newer { version });
         }
-        Ok(Some(JournalId(meta[6..].try_into().map_err(|_| damaged)?)))
+        Ok(Some((version, JournalId(meta[6..].try_into().map_err(|_| damaged)?))))
+    }
+}
+
+fn meta_of(version: u16, id: JournalId) -> Vec<u8> {
+    [&META_MAGIC[..], &version.to_le_bytes(), &id.0].concat()
+}
+
+/// Builds a database with a base, durable before it returns.
+fn build(path: &Path, id: JournalId, fill: &mut Fill<'_>) -> Result<(), JournalError> {
+    let mut database = Database::open(path.to_path_buf())?;
+    let mut parts = 0_u32;
+    let base = fill(&mut |part| {
+        database.put(part)?;
+        parts = parts.wrapping_add(1);
+        // Now and then, so that what is not written yet stays small.
+        if parts.is_multiple_of(PARTS_PER_FLUSH) { database.flush() } else { Ok(()) }
+    })?;
+    database.set_base(base.encode())?;
+    database.set_meta(meta_of(META_VERSION_BASE, id))?;
+    database.flush()?;
+    database.sync_files()?;
+    database.without_blobs()?;
+    if !database.close() {
+        return Err(JournalError::Storage);
+    }
+    folder::tighten(path)?;
+    // Once more: sled writes files of its own when it is closed.
+    folder::sync_files(path)
+}
+
+impl Medium for SledMedium {
+    fn journal_id(&self) -> Result<Option<JournalId>, JournalError> {
+        Ok(self.meta()?.map(|(_, id)| id))
     }
 
     fn initialise(&self, id: JournalId) -> Result<(), JournalError> {
-        let mut meta = META_MAGIC.to_vec();
-        meta.extend_from_slice(&META_VERSION.to_le_bytes());
-        meta.extend_from_slice(&id.0);
-        let database = self.database()?;
-        guarded(|| database.insert(META_KEY, meta).map(drop))?;
-        guarded(|| database.flush().map(drop))?;
+        self.database.set_meta(meta_of(META_VERSION, id))?;
+        self.database.flush()?;
         self.sync_everything()?;
         folder::tighten(self.layout.root())
     }
 
     fn write(&self, batch: Batch) -> Result<(), JournalError> {
-        let database = self.database()?;
-        let mut inserts = sled::Batch::default();
-        for (hash, bytes) in batch.chunks {
-            inserts.insert(chunk_key(&hash).as_slice(), bytes);
-        }
-        for (sequence, bytes) in batch.frames {
-            inserts.insert(frame_key(sequence).as_slice(), bytes);
-        }
-        guarded(|| database.apply_batch(inserts))
+        self.database.write(batch)
     }
 
     fn sync(&self) -> Result<(), JournalError> {
-        let database = self.database()?;
-        guarded(|| database.flush().map(drop))?;
+        self.database.flush()?;
         match self.durability {
-            Durability::PowerSafe => Ok(self.file.sync_data()?),
+            Durability::PowerSafe => self.database.sync(),
             Durability::ProcessSafe => Ok(()),
         }
     }
 
     fn settle(&self) -> Result<(), JournalError> {
-        let database = self.database()?;
-        guarded(|| database.flush().map(drop))?;
+        self.database.flush()?;
         self.sync_everything()
     }
 
     fn frame_at_or_before(&self, sequence: u64) -> Result<Option<(u64, Vec<u8>)>, JournalError> {
-        let database = self.database()?;
-        let range = frame_key(0)..=frame_key(sequence);
-        guarded(|| database.range(range).next_back().transpose()).map(frame_of)
+        self.database.frame_at_or_before(sequence)
     }
 
     fn frame_at_or_after(&self, sequence: u64) -> Result<Option<(u64, Vec<u8>)>, JournalError> {
-        let database = self.database()?;
-        let range = frame_key(sequence)..=frame_key(u64::MAX);
-        guarded(|| database.range(range).next().transpose()).map(frame_of)
+        self.database.frame_at_or_after(sequence)
     }
 
     fn chunk(&self, hash: &Digest) -> Result<Option<Vec<u8>>, JournalError> {
-        let database = self.database()?;
-        Ok(guarded(|| database.get(chunk_key(hash)))?.map(|bytes| bytes.to_vec()))
+        self.database.chunk(hash)
+    }
+
+    fn base(&self) -> Result<Option<Base>, JournalError> {
+        let damaged = JournalError::Corrupt { sequence: 0 };
+        let expected = matches!(self.meta()?, Some((META_VERSION_BASE, _)));
+        match self.database.base()? {
+            Some(bytes) if expected => Ok(Some(Base::decode(&bytes).ok_or(damaged)?)),
+            None if !expected => Ok(None),
+            Some(_) | None => Err(damaged),
+        }
+    }
+
+    fn base_entry(&self, stream: StreamId) -> Result<Option<Vec<u8>>, JournalError> {
+        self.database.entry(stream)
+    }
+
+    fn base_entry_after(
+        &self,
+        stream: Option<StreamId>,
+    ) -> Result<Option<(StreamId, Vec<u8>)>, JournalError> {
+        self.database.entry_after(stream)
+    }
+
+    fn prepare_successor(&self, fill: &mut Fill<'_>) -> Result<(), JournalError> {
+        let (_, id) = self.meta()?.ok_or(JournalError::Missing)?;
+        let path = self.layout.next_database();
+        folder::remove_database(&path)?;
+        let built = build(&path, id, fill);
+        if built.is_err() && folder::remove_database(&path).is_err() {
+            tracing::warn!(
+                code = "storage_failed",
+                "a half-written database waits for the next open"
+            );
+        }
+        built?;
+        folder::sync_directory(self.layout.root())
+    }
+
+    fn succeed(mut self) -> Result<(), JournalError> {
+        if !self.layout.next_database().is_dir() {
+            return Err(JournalError::Missing);
+        }
+        if !self.database.close() {
+            return Err(JournalError::Storage);
+        }
+        folder::replace_database(&self.layout)
     }
 
     fn anchors(&self) -> Result<Anchors, JournalError> {
@@ -272,7 +262,7 @@ impl Medium for SledMedium {
             if !sync && !notes.count.is_multiple_of(anchor::SYNC_EVERY) {
                 return Ok(());
             }
-            self.file.sync_data()?;
+            self.database.sync()?;
             sync = true;
         }
         if notes.files.is_empty() {
@@ -291,15 +281,6 @@ impl Medium for SledMedium {
 
     fn disk_bytes(&self) -> Result<u64, JournalError> {
         folder::bytes(self.layout.root())
-    }
-}
-
-impl Drop for SledMedium {
-    fn drop(&mut self) {
-        let database = self.database.take();
-        if catch_unwind(AssertUnwindSafe(|| drop(database))).is_err() {
-            tracing::warn!(code = "storage_failed", "the database could not be closed cleanly");
-        }
     }
 }
 
