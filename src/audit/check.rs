@@ -50,9 +50,9 @@ pub fn audit(source: &Source, expected_head: Option<Digest>) -> Report {
 
 /// The heads of a journal, as a walk came by them.
 #[derive(Default)]
-struct Heads {
-    base: Option<Base>,
-    frames: Vec<Head>,
+pub(super) struct Heads {
+    pub(super) base: Option<Base>,
+    pub(super) frames: Vec<Head>,
 }
 
 impl Heads {
@@ -124,7 +124,8 @@ fn stopped(error: &JournalError) -> Finding {
     }
 }
 
-fn anchored(id: JournalId, anchors: &Anchors, heads: &Heads) -> Option<Finding> {
+/// What the anchors know that the walk did not come by.
+pub(super) fn anchored(id: JournalId, anchors: &Anchors, heads: &Heads) -> Option<Finding> {
     let mut check = AnchorCheck::new(id, anchors);
     let start = heads.start();
     if let Some(base) = start {

@@ -5,6 +5,7 @@
 //! place (sharing blocks where the file system can) while its lock is held, and the copy is read.
 
 use super::archives::Archives;
+use super::report::Finding;
 use leasehold_journal::chain::{Head, JournalId};
 use leasehold_journal::folder::{self, Layout};
 use leasehold_journal::medium::{Anchors, Medium as _};
@@ -68,13 +69,16 @@ pub struct Walked {
     pub stopped: Option<JournalError>,
     /// The anchors beside a folder; an archive has none.
     pub anchors: Option<Anchors>,
+    /// What the anchors know better, where that was looked at: a tail that was lost, another history.
+    pub doubt: Option<Finding>,
     /// The last record that is in archives only, when they were not walked; 0 when there is none.
     pub archived: u64,
 }
 
 impl Walked {
     fn stopped(error: JournalError, anchors: Option<Anchors>) -> Self {
-        Self { journal: None, head: None, stopped: Some(error), anchors, archived: 0 }
+        let (journal, head, doubt) = (None, None, None);
+        Self { journal, head, stopped: Some(error), anchors, doubt, archived: 0 }
     }
 }
 
@@ -118,7 +122,10 @@ impl Source {
     }
 
     fn walk_folder(&self, medium: &SledMedium, visit: &mut Visit<'_>) -> Walked {
-        let anchors = medium.anchors().ok();
+        let anchors = match medium.anchors() {
+            Ok(anchors) => Some(anchors),
+            Err(error) => return Walked::stopped(error, None),
+        };
         let known = medium.journal_id().and_then(|id| Ok((id, medium.base()?)));
         let (id, base) = match known {
             Ok((Some(id), base)) => (id, base),
@@ -194,5 +201,5 @@ fn ended(
     archived: u64,
 ) -> Walked {
     let (journal, head) = (Some(walk.id()), Some(walk.head()));
-    Walked { journal, head, stopped: stopped.err(), anchors, archived }
+    Walked { journal, head, stopped: stopped.err(), anchors, doubt: None, archived }
 }

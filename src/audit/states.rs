@@ -1,5 +1,6 @@
 //! Every record's state, and one record's history, from a walk.
 
+use super::check::{Heads, anchored};
 use super::source::{Source, Walked};
 use leasehold_actors::agenda::{Agenda, Slot};
 use leasehold_actors::codec;
@@ -65,13 +66,13 @@ pub struct Row {
 }
 
 impl States {
-    /// Reads all of a source.
+    /// Reads all of a source. What the anchors know better is told in [`Walked::doubt`].
     ///
     /// # Errors
     /// What stopped the walk: a list of half a journal would mislead. `audit` says more.
     pub fn read(source: &Source) -> Result<(Self, Walked), JournalError> {
-        let mut states = Self::default();
-        let walked = source.walk(&mut |item| {
+        let (mut states, mut heads) = (Self::default(), Heads::default());
+        let mut walked = source.walk(&mut |item| {
             let applied = match item {
                 Item::Record { stream, record, .. } => {
                     let body = record.ok().map(|record| record.body);
@@ -80,7 +81,14 @@ impl States {
                 Item::Carried { stream, image, .. } => {
                     states.flows.carry(stream, image.ok().as_deref())
                 }
-                Item::Base(_) | Item::Frame(_) => None,
+                Item::Base(base) => {
+                    heads.base = Some(base);
+                    None
+                }
+                Item::Frame(head) => {
+                    heads.frames.push(head);
+                    None
+                }
             };
             // What does not replay is quarantined in the replay itself; `audit` names it.
             if let Some(Err(error)) = applied {
@@ -88,6 +96,9 @@ impl States {
             }
             Ok(())
         });
+        if let (Some(id), Some(anchors)) = (walked.journal, &walked.anchors) {
+            walked.doubt = anchored(id, anchors, &heads);
+        }
         match walked.stopped.clone() {
             Some(error) => Err(error),
             None => Ok((states, walked)),

@@ -4,9 +4,9 @@
 //! intervention; one that does not is reported with its code, and the others go on.
 
 use super::failure::Failed;
-use super::records::{FlowName, open};
+use super::records::{FlowName, states};
 use super::{Ended, print};
-use crate::audit::{Row, States};
+use crate::audit::Row;
 use crate::intervene::Intervened;
 use crate::{Engine, Error, Handle, SourceRuntime};
 use clap::{Args, ValueEnum};
@@ -185,7 +185,7 @@ async fn intervene(
     digest: Option<&str>,
     fits: impl Fn(&Row) -> bool,
 ) -> Result<Ended, Failed> {
-    let (states, _) = States::read(&open(&choice.path)?)?;
+    let (states, _) = states(&choice.path)?;
     // Whoever names a record is told what is wrong with it; a filter only finds what fits.
     let candidates: Vec<Row> =
         states.rows().into_iter().filter(|row| chosen(choice, row)).collect();

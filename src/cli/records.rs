@@ -3,7 +3,7 @@
 use super::failure::Failed;
 use super::{Ended, print};
 use crate::audit::source::LARGE_BYTES;
-use crate::audit::{Happening, History, Row, Source, States};
+use crate::audit::{Finding, Happening, History, Row, Source, States};
 use crate::clock::{Clock as _, SystemClock};
 use clap::{Args, ValueEnum};
 use comfy_table::{Table, presets};
@@ -151,9 +151,18 @@ fn as_of(given: Option<f64>) -> Result<Timestamp, Failed> {
     Timestamp::new(seconds).ok_or(Failed::Usage("a time is a number of seconds, not negative"))
 }
 
+/// All records, and whether the anchors agree; what they know better is announced.
+pub(super) fn states(path: &Path) -> Result<(States, bool), Failed> {
+    let (states, walked) = States::read(&open(path)?)?;
+    if let Some(Finding { code, message, .. }) = &walked.doubt {
+        eprintln!("leasehold: {code}: {message}; see `leasehold audit`");
+    }
+    Ok((states, walked.doubt.is_none()))
+}
+
 pub(super) fn health(arguments: &HealthArguments) -> Result<Ended, Failed> {
     let now = as_of(arguments.as_of)?;
-    let (states, _) = States::read(&open(&arguments.path)?)?;
+    let (states, whole) = states(&arguments.path)?;
     let health = states.health(now);
     let value =
         serde_json::to_value(&health).map_err(|_| Failed::Output("the health has no form"))?;
@@ -163,7 +172,7 @@ pub(super) fn health(arguments: &HealthArguments) -> Result<Ended, Failed> {
     } else {
         flows.iter().try_for_each(|(flow, health)| health_lines(flow, health))?;
     }
-    let fine = flows.values().all(|health| health["status"] == "ok");
+    let fine = whole && flows.values().all(|health| health["status"] == "ok");
     Ok(if fine { Ended::Fine } else { Ended::Findings })
 }
 
@@ -190,7 +199,8 @@ pub(super) fn health_lines(flow: &str, health: &serde_json::Value) -> Result<(),
 }
 
 pub(super) fn list(arguments: &ListArguments) -> Result<Ended, Failed> {
-    let (states, _) = States::read(&open(&arguments.path)?)?;
+    let (states, whole) = states(&arguments.path)?;
+    let ended = if whole { Ended::Fine } else { Ended::Findings };
     let rows = states.rows().into_iter().filter(|row| {
         arguments.flow.is_none_or(|flow| row.flow == flow.name())
             && arguments.state.is_none_or(|state| row.state == state.name())
@@ -198,10 +208,10 @@ pub(super) fn list(arguments: &ListArguments) -> Result<Ended, Failed> {
     });
     if arguments.json {
         rows.into_iter().try_for_each(|row| print::json(&row))?;
-        return Ok(Ended::Fine);
+        return Ok(ended);
     }
     print::line(&table(rows).to_string())?;
-    Ok(Ended::Fine)
+    Ok(ended)
 }
 
 /// Records as lines under a heading.
