@@ -514,4 +514,63 @@ mod tests {
         agenda.place(&Identity::new("a"), slot, Slot::Idle);
         assert!(agenda.is_empty());
     }
+
+    #[test]
+    fn leases_are_listed_counted_when_they_are_over_and_waited_for_until_then() {
+        let leased = |end: f64| Slot::Leased { expires_at: at(end), class: (), link: Link::None };
+        let mut agenda = agenda(&[]);
+        assert!(agenda.is_empty());
+        for (name, end) in [("a", 40.0), ("b", 50.0), ("c", 60.0)] {
+            agenda.place(&Identity::new(name), Slot::Idle, leased(end));
+        }
+        assert_eq!((agenda.len(), agenda.is_empty()), (3, false));
+        assert_eq!([39.0, 40.0, 55.0, 60.0].map(|now| agenda.expired_count(at(now))), [0, 1, 2, 3]);
+        let names: Vec<_> = agenda.leased().into_iter().map(|(name, _)| name.to_string()).collect();
+        assert_eq!(names, ["a", "b", "c"]);
+        assert_eq!(agenda.next_at(at(10.0)), Some(at(40.0)));
+        // One that is over and lasts longer than it should is waited for beside the others.
+        let longer = |until: f64| move |name: &Identity| (name.as_str() == "a").then(|| at(until));
+        assert_eq!(agenda.next_at_beside(at(45.0), longer(70.0)), Some(at(50.0)));
+        assert_eq!(agenda.next_at_beside(at(45.0), longer(47.0)), Some(at(47.0)));
+        assert_eq!(agenda.next_at_beside(at(55.0), longer(70.0)), Some(at(55.0)));
+        assert_eq!(agenda.next_at(at(50.0)), Some(at(50.0)));
+    }
+
+    #[test]
+    fn after_a_clock_that_went_back_the_next_time_is_that_of_what_was_due_later() {
+        let mut agenda = agenda(&[("a", waiting(0, 1.0, 10.0)), ("b", waiting(0, 2.0, 30.0))]);
+        assert_eq!(agenda.next_at(at(20.0)), Some(at(20.0)));
+        assert_eq!(agenda.next_at(at(5.0)), Some(at(10.0)));
+        assert_eq!(agenda.next_at(at(12.0)), Some(at(12.0)));
+    }
+
+    #[test]
+    fn whoever_is_left_for_an_operator_is_counted_apart_from_whoever_waits_for_another() {
+        let key = Key::of("event-1");
+        let parked = match waiting(0, 1.0, 1.0) {
+            Slot::Waiting(waiting) => Slot::Waiting(Waiting { parked: true, ..waiting }),
+            other @ (Slot::Idle | Slot::Leased { .. }) => other,
+        };
+        let mut agenda = agenda(&[
+            ("parked", parked),
+            ("change", linked(1, 5.0, 5.0, Link::Holds(key))),
+            ("removal", linked(0, 6.0, 6.0, Link::Waits(key))),
+        ]);
+        assert_eq!((agenda.held_count(), agenda.parked_count(), agenda.len()), (2, 1, 3));
+        agenda.place(&Identity::new("parked"), parked, Slot::Idle);
+        assert_eq!((agenda.held_count(), agenda.parked_count(), agenda.len()), (1, 0, 2));
+    }
+
+    #[test]
+    fn a_removal_that_is_gone_does_not_come_back_when_its_change_is_settled() {
+        let key = Key::of("event-1");
+        let (change, removal) =
+            (linked(1, 5.0, 5.0, Link::Holds(key)), linked(0, 6.0, 6.0, Link::Waits(key)));
+        let mut agenda = agenda(&[("removal", removal)]);
+        agenda.place(&Identity::new("removal"), removal, Slot::Idle);
+        agenda.place(&Identity::new("change"), Slot::Idle, change);
+        agenda.place(&Identity::new("change"), change, Slot::Idle);
+        assert!(agenda.is_empty());
+        assert_eq!(order(&mut agenda, 10.0), Vec::<String>::new());
+    }
 }

@@ -102,4 +102,19 @@ mod tests {
         same.quarantine(None);
         assert_eq!(tally, same);
     }
+
+    #[test]
+    fn classes_are_counted_by_state_and_by_whatever_is_asked() {
+        let class = |kind, facet| Some(Class { kind, facet });
+        let mut tally = Tally::default();
+        for facet in [1, 1, 2] {
+            tally.shift(None, class(StateKind::Pending, facet));
+        }
+        tally.shift(None, class(StateKind::Failed, 1));
+        let counts = [StateKind::Pending, StateKind::Failed, StateKind::Leased];
+        assert_eq!(counts.map(|kind| tally.count(kind)), [3, 1, 0]);
+        assert_eq!(tally.count_where(|class| class.facet == 1), 3);
+        assert_eq!(tally.count_where(|class| class.facet == 3), 0);
+        assert_eq!(tally.count_where(|class| class.kind.is_active()), 3);
+    }
 }

@@ -369,4 +369,36 @@ mod tests {
         let value = Value::parse(b"{\"a\":\"secret\"}").expect("an object");
         assert_eq!(format!("{value:?}"), "object");
     }
+
+    #[test]
+    fn each_kind_is_read_as_itself_and_as_nothing_else() {
+        let value = |text: &str| Value::parse(text.as_bytes()).expect("it is JSON");
+        let large = "9".repeat(30);
+        let counts = ["7", "0", "-7", "7.0", "true", "null", &large].map(|it| value(it).as_count());
+        assert_eq!(counts, [Some(7), Some(0), None, None, None, None, None]);
+        let times = ["7", "0", "2.5", "-7", "-0.5", "true", "\"7\""].map(|it| value(it).as_time());
+        assert_eq!(times, [Some(7.0), Some(0.0), Some(2.5), None, None, None, None]);
+        assert_eq!(value(&large).as_time(), Some(1e30));
+        // A whole number that no double holds is no time.
+        assert_eq!(value(&"9".repeat(400)).as_time(), None);
+        let flags = ["true", "false", "1", "null"].map(|it| value(it).as_bool());
+        assert_eq!(flags, [Some(true), Some(false), None, None]);
+        assert_eq!(
+            ["null", "0", "\"\"", "[]"].map(|it| value(it).is_null()),
+            [true, false, false, false]
+        );
+        let list = value("[1,true]");
+        assert_eq!(list.as_array(), Some(&[value("1"), value("true")][..]));
+        assert_eq!(value("{}").as_array(), None);
+        let negative = ["-1", "0", "1", "-99999999999999999999", "99999999999999999999"]
+            .map(|it| value(it).as_integer().map(Integer::is_negative));
+        assert_eq!(negative, [Some(true), Some(false), Some(false), Some(true), Some(false)]);
+    }
+
+    #[test]
+    fn white_space_may_stand_around_every_part() {
+        let spaced = Value::parse(b" \t\r\n{ \"a\" : [ 1 , 2 ] , \"b\" : { } } ");
+        assert_eq!(spaced, Value::parse(b"{\"a\":[1,2],\"b\":{}}"));
+        assert!(spaced.is_ok());
+    }
 }
