@@ -7,15 +7,8 @@
 
 use super::source::Source;
 use super::states::States;
-use leasehold_actors::codec;
 use leasehold_actors::contract::time::Timestamp;
-use leasehold_actors::flows::delivery::Delivery;
-use leasehold_actors::flows::dispatch::Dispatch;
-use leasehold_actors::flows::lifecycle::Lifecycle;
-use leasehold_actors::flows::notification::Notify;
-use leasehold_actors::flows::processing::Processing;
-use leasehold_actors::record::identity::flow_of;
-use leasehold_actors::record::{Flow, FlowTag};
+use leasehold_actors::flows::all::time_of;
 use leasehold_journal::walk::Item;
 use leasehold_journal::{JournalError, StreamId};
 
@@ -173,19 +166,5 @@ impl Past {
             tracing::debug!(code = %error, "an archived record does not replay");
         }
         self.at = self.states.flows.latest_after(stream, self.at);
-    }
-}
-
-/// The own time of a record; `None` for one that is no event of a flow of ours.
-fn time_of(stream: StreamId, body: &[u8]) -> Option<Timestamp> {
-    fn of<F: Flow>(body: &[u8]) -> Option<Timestamp> {
-        codec::decode::<F>(body).ok().map(|event| event.at())
-    }
-    match flow_of(stream)? {
-        FlowTag::Dispatch => of::<Dispatch>(body),
-        FlowTag::Lifecycle => of::<Lifecycle>(body),
-        FlowTag::Notification => of::<Notify>(body),
-        FlowTag::Processing => of::<Processing>(body),
-        FlowTag::Delivery => of::<Delivery>(body),
     }
 }
