@@ -568,6 +568,7 @@ mod tests {
             (linked(1, 5.0, 5.0, Link::Holds(key)), linked(0, 6.0, 6.0, Link::Waits(key)));
         let mut agenda = agenda(&[("removal", removal)]);
         agenda.place(&Identity::new("removal"), removal, Slot::Idle);
+        assert!(agenda.free.is_empty(), "nothing is kept of what is gone");
         agenda.place(&Identity::new("change"), Slot::Idle, change);
         agenda.place(&Identity::new("change"), change, Slot::Idle);
         assert!(agenda.is_empty());

@@ -47,6 +47,8 @@ pub struct Given {
     pub opens: bool,
     /// Why it does not open, or why reading stopped.
     pub code: Option<&'static str>,
+    /// The last record that is in archives and not here; 0 when there is none.
+    pub archived: u64,
     /// Verified records.
     pub records: u64,
     /// Sequence number of the last one.
@@ -136,8 +138,8 @@ pub fn examine(path: &Path) -> Result<Diagnosis, JournalError> {
             missing: after(&salvage.missing(), reached),
             forks: salvage.forks().len(),
         },
-        anchor_inside: seen(salvage.inner()),
-        anchor_beside: seen(salvage.outer()),
+        anchor_inside: seen(salvage.inner(), &reading),
+        anchor_beside: seen(salvage.outer(), &reading),
         findings,
     })
 }
@@ -146,10 +148,13 @@ fn symptom(code: &'static str, message: impl Into<String>, next: &'static str) -
     Symptom { code, message: message.into(), next, sequences: Vec::new() }
 }
 
-fn seen((standing, reading): (Standing, Option<Reading>)) -> AnchorSeen {
+fn seen((standing, reading): (Standing, Option<Reading>), walked: &Walked) -> AnchorSeen {
+    let newest = reading.and_then(|it| it.newest);
+    // Raw bytes alone do not show the chain of a journal whose first records are in archives.
+    let given = newest.is_some_and(|anchor| walked.heads.contains(&anchor.head));
     AnchorSeen {
-        standing,
-        sequence: reading.and_then(|it| it.newest).map(|anchor| anchor.head.sequence),
+        standing: if given { Standing::Reached } else { standing },
+        sequence: newest.map(|anchor| anchor.head.sequence),
         damaged: reading.map_or(0, |it| it.damaged),
     }
 }
@@ -161,6 +166,7 @@ struct Walked {
     stopped: Option<JournalError>,
     journal: Option<JournalId>,
     heads: Vec<Head>,
+    archived: u64,
     records: u64,
     /// Records whose body the database does not give.
     bodiless: Vec<u64>,
@@ -205,6 +211,7 @@ impl Walked {
         });
         walked.stopped = ended.stopped;
         walked.journal = ended.journal;
+        walked.archived = ended.archived;
         Ok(walked)
     }
 
@@ -222,6 +229,7 @@ impl Walked {
         Given {
             opens: self.refused.is_none(),
             code: self.refused.as_ref().or(self.stopped.as_ref()).map(JournalError::code),
+            archived: self.archived,
             records: self.records,
             sequence: self.sequence(),
             head: self.heads.last().map(|head| head.hash.to_string()),

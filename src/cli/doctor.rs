@@ -66,6 +66,10 @@ fn finding(symptom: &Symptom) -> Result<(), Failed> {
 fn given(given: &Given) -> String {
     match (given.opens, given.code) {
         (false, code) => format!("database: does not open ({})", code.unwrap_or("unknown")),
+        (true, None) if given.archived > 0 => format!(
+            "database: {} records, all read; records 1 to {} are in archives",
+            given.records, given.archived
+        ),
         (true, None) => format!("database: {} records, all read", given.records),
         (true, Some(code)) => {
             format!("database: {} records, reading stopped ({code})", given.records)

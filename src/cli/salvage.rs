@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 /// follows from the first record without a gap becomes an archive, OUT, which every reading command
 /// takes; --into-journal makes a new journal of it, with the same numbers, hashes and id. A gap is
 /// never bridged: verified records behind one go to OUT.rest. Nothing is changed in what is read.
+/// Records that were moved to archives count as missing here: they are where they were moved to.
 /// Exits with 1 when something is missing, as far as the anchors and the numbers tell.
 #[derive(Debug, Args)]
 #[command(

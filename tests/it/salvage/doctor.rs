@@ -181,3 +181,21 @@ fn what_cannot_be_examined_ends_in_exit_3_with_its_code() {
         assert!(text(&output).contains(code), "{code}: {}", text(&output));
     }
 }
+
+#[test]
+fn a_journal_whose_first_records_are_in_archives_is_healthy_and_says_where_they_are() {
+    let place = Place::new();
+    let journal = Journal::new(&place, 1);
+    let mut archive = program();
+    archive.args(["archive", "--before", "99999999999", "--to"]).arg(place.path("archives"));
+    let moved = archive.arg(&journal.path).output().expect("the program runs");
+    assert_eq!(moved.status.code(), Some(0), "{}", text(&moved));
+    let output = program().args(["doctor", "--json"]).arg(&journal.path).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let said = printed(&output);
+    let archived = said["database"]["archived"].as_u64().expect("a number");
+    assert_eq!(archived + said["database"]["records"].as_u64().expect("a number"), journal.records);
+    assert_eq!(said["anchor_inside"]["standing"], "reached");
+    let output = program().arg("doctor").arg(&journal.path).output().expect("it runs");
+    assert!(text(&output).contains(&format!("records 1 to {archived} are in archives")));
+}
