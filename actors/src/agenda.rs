@@ -531,6 +531,7 @@ mod tests {
         // One that is over and lasts longer than it should is waited for beside the others.
         let longer = |until: f64| move |name: &Identity| (name.as_str() == "a").then(|| at(until));
         assert_eq!(agenda.next_at_beside(at(45.0), longer(70.0)), Some(at(50.0)));
+        assert_eq!(agenda.next_at_beside(at(40.0), longer(70.0)), Some(at(50.0)));
         assert_eq!(agenda.next_at_beside(at(45.0), longer(47.0)), Some(at(47.0)));
         assert_eq!(agenda.next_at_beside(at(55.0), longer(70.0)), Some(at(55.0)));
         assert_eq!(agenda.next_at(at(50.0)), Some(at(50.0)));
