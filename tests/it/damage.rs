@@ -175,6 +175,11 @@ fn an_older_copy_put_back_is_found_with_the_number_that_is_missing() {
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output);
     assert!(said.contains("journal_behind_anchor at record 80: 880 records"), "{said}");
+    for command in ["health", "list"] {
+        let output = reading(command, &path);
+        assert_eq!(output.status.code(), Some(1), "{command}");
+        assert!(text(&output).contains("journal_behind_anchor"), "{command}: {}", text(&output));
+    }
     let output = deliver(&path, Path::new(&example("changes.ndjson")));
     assert_eq!(output.status.code(), Some(3));
     assert!(
