@@ -5,7 +5,7 @@
 
 use crate::carried;
 use crate::codec::{self, DecodeError};
-use crate::record::{Event, Flow, IllegalEvent, State, evolve, stream_of};
+use crate::record::{Event, Flow, Identity, IllegalEvent, State, evolve, stream_of};
 use leasehold_journal::StreamId;
 use std::collections::HashMap;
 
@@ -81,9 +81,7 @@ impl<F: Flow> Replay<F> {
     /// [`ReplayError`]; the stream is quarantined then, or stays as it was applied. An image of a newer
     /// version is the caller's to refuse.
     pub fn carry(&mut self, stream: StreamId, image: Option<&[u8]>) -> Result<(), ReplayError> {
-        let decoded = image.ok_or(ReplayError::Body).and_then(|image| {
-            carried::decode::<F>(image).map(carried::Carried::replayed).map_err(ReplayError::Decode)
-        });
+        let decoded = image.ok_or(ReplayError::Body).and_then(|image| recall::<F>(stream, image));
         match (self.records.get(&stream), decoded) {
             (Some(applied), Ok(carried)) if *applied == carried => Ok(()),
             (Some(_), Ok(_)) => Err(ReplayError::Illegal),
@@ -127,12 +125,22 @@ impl<F: Flow> Replay<F> {
 /// who asks for its identity would find it.
 fn read<F: Flow>(stream: StreamId, body: &[u8]) -> Result<Event<F>, ReplayError> {
     let event = codec::decode::<F>(body).map_err(ReplayError::Decode)?;
-    match event.identity() {
-        Some(identity) if stream_of(F::TAG, identity.as_str()) != stream => {
-            Err(ReplayError::Illegal)
-        }
-        Some(_) | None => Ok(event),
+    at_home::<F>(stream, event.identity())?;
+    Ok(event)
+}
+
+/// The record of an image, which has to be under its own stream likewise.
+fn recall<F: Flow>(stream: StreamId, image: &[u8]) -> Result<Replayed<F>, ReplayError> {
+    let replayed = carried::decode::<F>(image).map_err(ReplayError::Decode)?.replayed();
+    if let Replayed::Sound(state) = &replayed {
+        at_home::<F>(stream, state.record().map(|record| F::identity(&record.binding)))?;
     }
+    Ok(replayed)
+}
+
+fn at_home<F: Flow>(stream: StreamId, identity: Option<Identity>) -> Result<(), ReplayError> {
+    let elsewhere = identity.is_some_and(|it| stream_of(F::TAG, it.as_str()) != stream);
+    if elsewhere { Err(ReplayError::Illegal) } else { Ok(()) }
 }
 
 /// The state of one stream from the image of its archived events, if there are any, and the bodies of
@@ -147,7 +155,7 @@ pub fn state_of<F: Flow>(
 ) -> Result<State<F>, ReplayError> {
     let mut state = State::Vacant;
     if let Some(image) = image {
-        match carried::decode::<F>(image).map_err(ReplayError::Decode)?.replayed() {
+        match recall::<F>(stream, image)? {
             Replayed::Sound(carried) => state = carried,
             Replayed::Quarantined => return Err(ReplayError::Quarantined),
         }

@@ -62,6 +62,31 @@ impl Heads {
         let from_the_base = self.frames.first().is_none_or(|first| first.sequence > base.sequence);
         from_the_base.then_some(base)
     }
+
+    /// Compares them with the anchors of a journal.
+    ///
+    /// # Errors
+    /// As [`AnchorCheck::finish`].
+    pub(super) fn compare(&self, id: JournalId, anchors: &Anchors) -> Result<(), JournalError> {
+        let mut check = AnchorCheck::new(id, anchors);
+        if let Some(base) = self.start() {
+            check.start(base);
+        }
+        for head in &self.frames {
+            check.pass(*head);
+        }
+        check.finish(self.last().unwrap_or_else(|| Head::genesis(id)))
+    }
+
+    /// Whether this was one of them.
+    pub(super) fn knows(&self, head: Head) -> bool {
+        self.frames.contains(&head) || self.start() == Some(head)
+    }
+
+    /// The last of them.
+    pub(super) fn last(&self) -> Option<Head> {
+        self.frames.last().copied().or(self.start())
+    }
 }
 
 /// What does not hold for the journal as a whole: the chain, the anchors, the expected head.
@@ -126,16 +151,7 @@ fn stopped(error: &JournalError) -> Finding {
 
 /// What the anchors know that the walk did not come by.
 pub(super) fn anchored(id: JournalId, anchors: &Anchors, heads: &Heads) -> Option<Finding> {
-    let mut check = AnchorCheck::new(id, anchors);
-    let start = heads.start();
-    if let Some(base) = start {
-        check.start(base);
-    }
-    for head in &heads.frames {
-        check.pass(*head);
-    }
-    let last = heads.frames.last().copied().or(start);
-    match check.finish(last.unwrap_or_else(|| Head::genesis(id))) {
+    match heads.compare(id, anchors) {
         Ok(()) => None,
         Err(error @ JournalError::BehindAnchor { sequence, missing }) => {
             let message = format!("{missing} records after this one were durable and are gone");

@@ -7,12 +7,11 @@
 
 mod files;
 
+use super::check::Heads;
 use super::source::Source;
 use files::of_folder;
 use leasehold_journal::anchor::Reading;
-use leasehold_journal::chain::Head;
 use leasehold_journal::folder::Layout;
-use leasehold_journal::log::AnchorCheck;
 use leasehold_journal::medium::Anchors;
 use leasehold_journal::salvage::{Salvage, Span, Standing};
 use leasehold_journal::walk::Item;
@@ -151,7 +150,7 @@ fn symptom(code: &'static str, message: impl Into<String>, next: &'static str) -
 fn seen((standing, reading): (Standing, Option<Reading>), walked: &Walked) -> AnchorSeen {
     let newest = reading.and_then(|it| it.newest);
     // Raw bytes alone do not show the chain of a journal whose first records are in archives.
-    let given = newest.is_some_and(|anchor| walked.heads.contains(&anchor.head));
+    let given = newest.is_some_and(|anchor| walked.heads.knows(anchor.head));
     AnchorSeen {
         standing: if given { Standing::Reached } else { standing },
         sequence: newest.map(|anchor| anchor.head.sequence),
@@ -165,7 +164,7 @@ struct Walked {
     refused: Option<JournalError>,
     stopped: Option<JournalError>,
     journal: Option<JournalId>,
-    heads: Vec<Head>,
+    heads: Heads,
     archived: u64,
     records: u64,
     /// Records whose body the database does not give.
@@ -204,8 +203,8 @@ impl Walked {
                     }
                 }
                 // What is up to its base lies in archives; the chain goes on from there.
-                Item::Base(base) => walked.heads.push(base.head),
-                Item::Frame(head) => walked.heads.push(head),
+                Item::Base(base) => walked.heads.base = Some(base),
+                Item::Frame(head) => walked.heads.frames.push(head),
             }
             Ok(())
         });
@@ -288,10 +287,8 @@ fn of_anchors(salvage: &Salvage, walked: &Walked) -> Vec<Symptom> {
 }
 
 /// The anchors and the heads that the database gave.
-fn compared(id: JournalId, anchors: &Anchors, heads: &[Head]) -> Option<Symptom> {
-    let mut check = AnchorCheck::new(id, anchors);
-    heads.iter().for_each(|head| check.pass(*head));
-    match check.finish(heads.last().copied().unwrap_or_else(|| Head::genesis(id))) {
+fn compared(id: JournalId, anchors: &Anchors, heads: &Heads) -> Option<Symptom> {
+    match heads.compare(id, anchors) {
         // A missing anchor was named already.
         Ok(()) | Err(JournalError::AnchorMissing) => None,
         Err(error @ JournalError::BehindAnchor { sequence, missing }) => {
@@ -349,7 +346,7 @@ fn of_records(salvage: &Salvage, walked: &Walked) -> Vec<Symptom> {
 fn is_settled(salvage: &Salvage, walked: &Walked) -> bool {
     let newest = |reading: Option<Reading>| reading.and_then(|it| it.newest);
     let mut anchors = [newest(salvage.inner().1), newest(salvage.outer().1)].into_iter().flatten();
-    walked.is_whole() && anchors.any(|anchor| Some(&anchor.head) == walked.heads.last())
+    walked.is_whole() && anchors.any(|anchor| Some(anchor.head) == walked.heads.last())
 }
 
 /// What lies behind a sequence number.

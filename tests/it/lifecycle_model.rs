@@ -17,7 +17,7 @@ use leasehold_actors::record::{
     Command, Event, Flow, Intervention, LeaseToken, OperatorName, Policy, Proof, Reason, Refusal,
     Settlement, State, StateKind, decide, evolve, stream_of,
 };
-use leasehold_actors::replay::{Replay, Replayed, state_of};
+use leasehold_actors::replay::{Replay, ReplayError, Replayed, state_of};
 use proptest::prelude::*;
 
 /// One command of the model; numbers pick which lease's proof is shown.
@@ -219,6 +219,10 @@ proptest! {
         let whole = state_of::<Dispatch>(stream, image.as_deref(), after.to_vec());
         prop_assert_eq!(whole.as_ref(), Ok(&model.state));
         if let Some(image) = image {
+            // Under another stream nobody would find it by its identity.
+            let other = stream_of(Dispatch::TAG, "event-2");
+            let carried = Replay::<Dispatch>::default().carry(other, Some(&image));
+            prop_assert_eq!(carried, Err(ReplayError::Illegal));
             let completed = matches!(archived.get(stream), Some(Replayed::Sound(State::Completed { .. })));
             let origin = Origin { image: Some(image), first: after.first().cloned() };
             prop_assert_eq!(origin.payload::<Dispatch>().is_none(), completed);

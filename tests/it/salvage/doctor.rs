@@ -186,6 +186,7 @@ fn what_cannot_be_examined_ends_in_exit_3_with_its_code() {
 fn a_journal_whose_first_records_are_in_archives_is_healthy_and_says_where_they_are() {
     let place = Place::new();
     let journal = Journal::new(&place, 1);
+    let older = std::fs::read(place.path("journal.anchor")).expect("it is beside the folder");
     let mut archive = program();
     archive.args(["archive", "--before", "99999999999", "--to"]).arg(place.path("archives"));
     let moved = archive.arg(&journal.path).output().expect("the program runs");
@@ -198,4 +199,10 @@ fn a_journal_whose_first_records_are_in_archives_is_healthy_and_says_where_they_
     assert_eq!(said["anchor_inside"]["standing"], "reached");
     let output = program().arg("doctor").arg(&journal.path).output().expect("it runs");
     assert!(text(&output).contains(&format!("records 1 to {archived} are in archives")));
+    // What an anchor from before them says, only the archives can tell: it is no alarm, as in the audit.
+    std::fs::write(place.path("journal.anchor"), older).expect("writable");
+    for command in ["doctor", "audit"] {
+        let output = program().arg(command).arg(&journal.path).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(0), "{command}: {}", text(&output));
+    }
 }
