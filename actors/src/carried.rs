@@ -87,13 +87,7 @@ pub fn encode<F: Flow>(carried: &Carried<F>) -> Result<Vec<u8>, JournalError> {
 /// # Errors
 /// [`DecodeError`].
 pub fn decode<F: Flow>(image: &[u8]) -> Result<Carried<F>, DecodeError> {
-    let [flow, version, form @ ..] = image else { return Err(DecodeError::Invalid) };
-    if *flow != F::TAG as u8 || *version == 0 {
-        return Err(DecodeError::Invalid);
-    }
-    if *version > VERSION {
-        return Err(DecodeError::Newer(*version));
-    }
+    let (_, form) = codec::open::<F>(image, VERSION)?;
     let carried: Carried<F> = payload::decode(form).map_err(|_| DecodeError::Invalid)?;
     if carried.is_sound() { Ok(carried) } else { Err(DecodeError::Invalid) }
 }

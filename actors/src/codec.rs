@@ -58,13 +58,23 @@ pub fn flow_of(body: &[u8]) -> Option<FlowTag> {
 /// # Errors
 /// [`DecodeError`].
 pub fn decode<F: Flow>(body: &[u8]) -> Result<Event<F>, DecodeError> {
-    let [flow, version, event @ ..] = body else { return Err(DecodeError::Invalid) };
-    if *flow != F::TAG as u8 || *version == 0 {
-        return Err(DecodeError::Invalid);
-    }
-    if *version > VERSION {
-        return Err(DecodeError::Newer(*version));
-    }
+    let (version, event) = open::<F>(body, VERSION)?;
     let event = payload::decode(event).map_err(|_| DecodeError::Invalid)?;
-    if version_of(&event) == *version { Ok(event) } else { Err(DecodeError::Invalid) }
+    if version_of(&event) == version { Ok(event) } else { Err(DecodeError::Invalid) }
+}
+
+/// Takes the header off: the version, which is at most `newest`, and what follows it.
+///
+/// # Errors
+/// [`DecodeError`].
+pub(crate) fn open<F: Flow>(bytes: &[u8], newest: u8) -> Result<(u8, &[u8]), DecodeError> {
+    match bytes {
+        [flow, version, rest @ ..] if *flow == F::TAG as u8 && *version > 0 => {
+            if *version > newest {
+                return Err(DecodeError::Newer(*version));
+            }
+            Ok((*version, rest))
+        }
+        _ => Err(DecodeError::Invalid),
+    }
 }

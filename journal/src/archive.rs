@@ -133,7 +133,7 @@ impl<'a, M: Medium> Writer<'a, M> {
     }
 }
 
-fn head_bytes(head: Head) -> Vec<u8> {
+pub(crate) fn head_bytes(head: Head) -> Vec<u8> {
     let mut bytes = head.sequence.to_le_bytes().to_vec();
     bytes.extend_from_slice(&head.hash.0);
     bytes

@@ -10,6 +10,7 @@ use super::message::{Act, Ask, Caller, Claim, Effect, Finished, Mark, Request, S
 use super::sabotage::Sabotage;
 use super::shared::{Entry, Shared};
 use super::witness::{Expected, Witness, compare};
+use leasehold_actors::carried::Origin;
 use leasehold_actors::codec;
 use leasehold_actors::contract::text::Sha256;
 use leasehold_actors::contract::time::Timestamp;
@@ -19,7 +20,7 @@ use leasehold_actors::record::{
 use leasehold_actors::replay;
 use leasehold_actors::shell::Failure;
 use leasehold_journal::chunk::INLINE_BYTES_MAX;
-use leasehold_journal::{Append, JournalError, Placed, StreamId};
+use leasehold_journal::{Append, JournalError, Placed, Record, StreamId};
 use std::collections::{BTreeMap, VecDeque};
 
 /// What an actor looks at beside its record.
@@ -70,7 +71,7 @@ impl<F: SimFlow> Entity<F> {
             Err(error) => return Ok(Err(error)),
         };
         let version = records.last().map_or(0, |record| record.version);
-        let payload = records.first().and_then(|record| payload_of::<F>(&record.body));
+        let payload = payload_of::<F>(&records);
         let state = replay::state_of(stream, None, records.into_iter().map(|record| record.body))
             .map_err(|_| broken(I10, "a record that is read does not replay"))?;
         Ok(Ok(Self {
@@ -301,7 +302,7 @@ impl<F: SimFlow> Entity<F> {
         }
         match shared.journal.read(self.stream) {
             Ok(records) => {
-                let payload = records.first().and_then(|record| payload_of::<F>(&record.body));
+                let payload = payload_of::<F>(&records);
                 payload.map(Ok).ok_or(broken(I10, "a payload is gone"))
             }
             Err(error) => Ok(Err(error)),
@@ -366,18 +367,8 @@ impl<F: SimFlow> Entity<F> {
     }
 }
 
-fn payload_of<F: SimFlow>(body: &[u8]) -> Option<F::Payload> {
-    match codec::decode::<F>(body).ok()? {
-        Event::Registered { payload, .. } => Some(payload),
-        Event::Claimed { .. }
-        | Event::Completed { .. }
-        | Event::Watched { .. }
-        | Event::Unchanged { .. }
-        | Event::Retried { .. }
-        | Event::Failed { .. }
-        | Event::LeaseLost { .. }
-        | Event::Requeued { .. }
-        | Event::Dismissed { .. }
-        | Event::Repinned { .. } => None,
-    }
+/// The payload, as the engine finds it; nothing is archived here.
+fn payload_of<F: SimFlow>(records: &[Record]) -> Option<F::Payload> {
+    let first = records.first().map(|record| record.body.clone());
+    Origin { image: None, first }.payload::<F>()
 }

@@ -126,18 +126,18 @@ fn home_of<F: Flow>(body: &[u8]) -> Option<StreamId> {
 }
 
 fn last_of<F: Flow>(flow: &Replay<F>, stream: StreamId) -> Option<Timestamp> {
-    match flow.get(stream)? {
+    last_time(flow.get(stream)?)
+}
+
+fn last_time<F: Flow>(record: &Replayed<F>) -> Option<Timestamp> {
+    match record {
         Replayed::Sound(state) => state.record().map(|record| record.updated_at),
         Replayed::Quarantined => None,
     }
 }
 
 fn latest_of<F: Flow>(flow: &Replay<F>) -> Option<Timestamp> {
-    let times = flow.iter().filter_map(|(_, record)| match record {
-        Replayed::Sound(state) => state.record().map(|record| record.updated_at),
-        Replayed::Quarantined => None,
-    });
-    times.max()
+    flow.iter().filter_map(|(_, record)| last_time(record)).max()
 }
 
 /// When the event of a body happened; `None` for a body that is no event of its stream's flow.

@@ -230,10 +230,9 @@ fn live(
         actix_rt::spawn(watch.keep_looking());
         let abandon_at = options.abandon_at;
         let HandOverState { under_way: handing_over, failed: not_handed_over } = hand_overs;
-        let reader_of_all = Arc::clone(&reader);
         let shared = Shared {
             scribe,
-            reader: reader_of_all,
+            reader: Arc::clone(&reader),
             admission,
             handing_over,
             not_handed_over,

@@ -29,9 +29,7 @@ impl Salvage {
         out.write_all(&archive::MAGIC)?;
         out.write_all(&id.0)?;
         self.write_items(&self.prefix, out)?;
-        let mut end = head.sequence.to_le_bytes().to_vec();
-        end.extend_from_slice(&head.hash.0);
-        item(out, b'E', &end)?;
+        item(out, b'E', &archive::head_bytes(head))?;
         out.flush()?;
         Ok(head)
     }
