@@ -96,6 +96,11 @@ fn an_archive(data: &[u8]) -> Vec<&'static str> {
             assert!(read(&[data, &[0]].concat()).0.is_err(), "one byte more");
             vec!["archive"]
         }
+        // It says that it is read after others.
+        Err(JournalError::ArchivePart) => {
+            assert!(data.starts_with(&archive::MAGIC_LATER), "another kind of archive");
+            vec!["part of an archive"]
+        }
         Err(error) => {
             let codes = ["journal_not_a_journal", "journal_corrupt", "schema_newer"];
             assert!(codes.contains(&error.code()), "{error}");

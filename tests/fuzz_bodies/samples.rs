@@ -330,7 +330,10 @@ fn journals(root: &Path) -> Vec<Vec<u8>> {
     // Stream, version 1, no predecessor, three bytes.
     let small = [&[9_u8; 16][..], &[1, 0, 3 << 1], b"abc"].concat();
     let in_frame = [&[1_u8][..], &piece(2, &small)].concat();
-    let mut samples = vec![exported, as_they_are, resealed, records, in_frame];
+    // A later archive, read without those before it.
+    let after = [&9_u64.to_le_bytes()[..], &[3; 32]].concat();
+    let part = [&[0][..], &archive::MAGIC_LATER, &ID.0, &after, b"E", &[0; 4]].concat();
+    let mut samples = vec![exported, part, as_they_are, resealed, records, in_frame];
     let first = frames(root).swap_remove(0);
     for place in 0..4_u8 {
         for damage in [&[0, place][..], &[1, place], &[1, place, 9, 0, 1], &[2, place], &[3, place]]

@@ -146,6 +146,7 @@ fn j2_j3_j4_j6_hold_for_a_journal_of_any_bytes_or_it_does_not_open() {
         2_000,
         &[
             "archive",
+            "part of an archive",
             "event",
             "journal",
             "journal without a body",
