@@ -7,6 +7,7 @@
 #[allow(dead_code)] // the example uses what is left
 mod sim;
 
+use proptest::prelude::*;
 use sim::documents::Documents;
 use sim::note::NAMES;
 use sim::sabotage::Sabotage;
@@ -22,8 +23,14 @@ const STEPS: u32 = 200;
 const SEEDS: u64 = 320;
 /// Threads they are run on.
 const THREADS: u64 = 4;
+/// Worlds of any length in which every invariant has to hold after every step.
+const WORLDS: u32 = 10_000;
 /// Seeds within which each sabotage has to be noticed.
 const SABOTAGED_SEEDS: u64 = 150;
+
+thread_local! {
+    static DOCUMENTS: Rc<Documents> = Rc::new(Documents::new());
+}
 
 const HONEST: Options = Options { steps: STEPS, sabotage: None };
 
@@ -59,6 +66,19 @@ fn whatever_happens_in_whatever_order_no_invariant_breaks() {
     let never: Vec<&str> =
         coverage.counts().filter(|(_, count)| *count == 0).map(|(name, _)| name).collect();
     assert!(never.is_empty(), "never reached: {never:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: WORLDS, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// I1 to I15 and R1 to R5 in worlds of any length; what breaks one is told in its fewest steps.
+    #[test]
+    fn every_invariant_holds_in_any_world(seed in any::<u64>(), steps in 1..=STEPS / 4) {
+        let documents = DOCUMENTS.with(Rc::clone);
+        let Outcome { broken, .. } = sim::run(seed, Options { steps, ..HONEST }, &documents);
+        let broken = broken.map(|(broken, step)| (broken.invariant.id, broken.detail, step));
+        prop_assert_eq!(broken, None);
+    }
 }
 
 #[test]
