@@ -329,3 +329,101 @@ fn due<F: Flow>(
         Due::Unchanged => record.next_at,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::lifecycle::RemoteStatus;
+    use crate::contract::text::Token;
+    use crate::contract::time::Ceiling;
+    use crate::flows::processing::{Processing, ProcessingBinding};
+    use crate::record::policy::Delays;
+    use std::sync::Arc;
+
+    fn at(seconds: f64) -> Timestamp {
+        Timestamp::new(seconds).expect("a time")
+    }
+
+    fn worker(name: &str) -> WorkerToken {
+        WorkerToken::new(name).expect("a worker")
+    }
+
+    fn binding(notification_id: &str) -> Arc<ProcessingBinding> {
+        let token = |text| Token::new(text).expect("a token");
+        Arc::new(ProcessingBinding {
+            event_id: token("event-1"),
+            notification_id: token(notification_id),
+            site_id: token("site-1"),
+            terminal_status: RemoteStatus::Published,
+            notification_sha256: Sha256::of(b"notification"),
+            capabilities_sha256: Sha256::of(b"capabilities"),
+            max_failures: Ceiling::new(5).expect("in range"),
+        })
+    }
+
+    /// Claimed at 40 for the second time, until 100.
+    fn leased() -> State<Processing> {
+        let record = Record {
+            binding: binding("notification-1"),
+            created_at: at(10.0),
+            updated_at: at(40.0),
+            next_at: at(30.0),
+            attempts: 2,
+            failures: 0,
+            progress: None,
+        };
+        let (owner, token_sha256) = (worker("w"), Sha256::of(b"token"));
+        State::Leased { record, lease: Lease { owner, token_sha256, expires_at: at(100.0) } }
+    }
+
+    fn whole() -> Proof<Processing> {
+        Proof {
+            binding: binding("notification-1"),
+            attempt: 2,
+            owner: worker("w"),
+            token_sha256: Sha256::of(b"token"),
+            expires_at: at(100.0),
+        }
+    }
+
+    type Change = fn(&mut Proof<Processing>);
+
+    /// Each part of a proof, and how it becomes another lease's.
+    const PARTS: [(&str, Change); 5] = [
+        ("token", |proof| proof.token_sha256 = Sha256::of(b"another token")),
+        ("owner", |proof| proof.owner = worker("another")),
+        ("end", |proof| proof.expires_at = at(101.0)),
+        ("attempt", |proof| proof.attempt = 1),
+        ("binding", |proof| proof.binding = binding("notification-2")),
+    ];
+
+    fn fail(proof: Proof<Processing>) -> Result<Vec<Event<Processing>>, Refusal> {
+        let policy = Policy::new(Delays::default()).expect("the defaults are valid");
+        let settlement = Settlement::Fail { code: ErrorCode::known("network") };
+        decide(&policy, &leased(), Command::Settle { proof, settlement }, at(50.0))
+    }
+
+    #[test]
+    fn a_lease_is_settled_with_its_whole_proof_and_with_nothing_less() {
+        let (now, code) = (at(50.0), ErrorCode::known("network"));
+        let failed = Event::<Processing>::Failed {
+            at: now,
+            next_at: now,
+            failures: 1,
+            code,
+            progress: None,
+        };
+        assert_eq!(fail(whole()), Ok(vec![failed]));
+        for (part, change) in PARTS {
+            let mut proof = whole();
+            change(&mut proof);
+            assert_eq!(fail(proof), Err(Refusal::ClaimLost), "another {part}");
+
+            let mut proof = whole();
+            for (_, change) in PARTS.into_iter().filter(|(name, _)| *name != part) {
+                change(&mut proof);
+            }
+            assert_eq!(fail(proof), Err(Refusal::ClaimLost), "nothing but the {part}");
+        }
+    }
+}

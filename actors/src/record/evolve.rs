@@ -163,3 +163,285 @@ fn end_lease<F: Flow>(record: Record<F>, event: &Event<F>) -> Result<State<F>, I
         | Event::Repinned { .. } => Err(IllegalEvent),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::lifecycle::RemoteStatus;
+    use crate::contract::receiver::{ReceiverState, WorkStatus};
+    use crate::contract::text::{ErrorCode, Sha256, Token, WorkerToken};
+    use crate::contract::time::Ceiling;
+    use crate::flows::dispatch::{Dispatch, DispatchBinding};
+    use crate::flows::processing::{Processing, ProcessingBinding};
+    use crate::record::event::Loss;
+    use crate::record::{Intervention, OperatorName, Reason};
+
+    fn at(seconds: f64) -> Timestamp {
+        Timestamp::new(seconds).expect("a time")
+    }
+
+    fn token(text: &str) -> Token {
+        Token::new(text).expect("a token")
+    }
+
+    fn network() -> ErrorCode {
+        ErrorCode::known("network")
+    }
+
+    fn binding() -> ProcessingBinding {
+        ProcessingBinding {
+            event_id: token("event-1"),
+            notification_id: token("notification-1"),
+            site_id: token("site-1"),
+            terminal_status: RemoteStatus::Published,
+            notification_sha256: Sha256::of(b"notification"),
+            capabilities_sha256: Sha256::of(b"older"),
+            max_failures: Ceiling::new(5).expect("in range"),
+        }
+    }
+
+    fn said(status: WorkStatus) -> ReceiverState {
+        ReceiverState {
+            status,
+            attempts: 2,
+            max_attempts: 5,
+            next_attempt_at: 45.0,
+            lease_expires_at: None,
+            lease_expired: false,
+            error_code: (status == WorkStatus::Failed).then(network),
+            processed_at: (status == WorkStatus::Succeeded).then_some(45.0),
+        }
+    }
+
+    /// Registered at 10, last touched at 20, due at 30; no member has the value it starts with.
+    fn record() -> Record<Processing> {
+        Record {
+            binding: Arc::new(binding()),
+            created_at: at(10.0),
+            updated_at: at(20.0),
+            next_at: at(30.0),
+            attempts: 3,
+            failures: 2,
+            progress: Some(said(WorkStatus::Pending)),
+        }
+    }
+
+    fn ready() -> State<Processing> {
+        State::Ready { record: record(), wait: Wait::Retry(network()) }
+    }
+
+    fn failed() -> State<Processing> {
+        State::Failed { record: record(), code: network() }
+    }
+
+    fn dismissed(from: DismissedFrom) -> State<Processing> {
+        State::Dismissed { record: record(), from }
+    }
+
+    fn completed() -> State<Processing> {
+        let record = Record { progress: None, ..record() };
+        State::Completed { record, outcome: said(WorkStatus::Succeeded) }
+    }
+
+    /// Claimed at this time, until 100.
+    fn leased(time: f64) -> State<Processing> {
+        let owner = WorkerToken::new("w").expect("a worker");
+        let record = Record { updated_at: at(time), attempts: 4, ..record() };
+        let token_sha256 = Sha256::of(b"token");
+        State::Leased { record, lease: Lease { owner, token_sha256, expires_at: at(100.0) } }
+    }
+
+    fn claim(attempt: u32, time: f64, end: f64) -> Event<Processing> {
+        let owner = WorkerToken::new("w").expect("a worker");
+        let token_sha256 = Sha256::of(b"token");
+        Event::Claimed { at: at(time), attempt, owner, token_sha256, expires_at: at(end) }
+    }
+
+    fn intervention() -> Intervention {
+        let by = OperatorName::new("maria").expect("a name");
+        Intervention { by, why: Reason::new("it was mended").expect("a reason") }
+    }
+
+    fn requeue(time: f64) -> Event<Processing> {
+        Event::Requeued { at: at(time), intervention: intervention() }
+    }
+
+    fn dismiss<F: Flow>(time: f64) -> Event<F> {
+        Event::Dismissed { at: at(time), intervention: intervention() }
+    }
+
+    fn repin<F: Flow>(time: f64) -> Event<F> {
+        let digest = Sha256::of(b"newer");
+        Event::Repinned { at: at(time), digest, intervention: intervention() }
+    }
+
+    /// The event leads to this at the record's last time and after it, and is illegal before it.
+    #[track_caller]
+    fn leads(
+        state: &State<Processing>,
+        event: fn(f64) -> Event<Processing>,
+        expected: impl Fn(Timestamp) -> State<Processing>,
+    ) {
+        assert_eq!(evolve(state.clone(), &event(19.9)), Err(IllegalEvent), "before");
+        for time in [20.0, 25.0] {
+            assert_eq!(evolve(state.clone(), &event(time)), Ok(expected(at(time))), "at {time}");
+        }
+    }
+
+    #[test]
+    fn a_claim_is_the_next_attempt_of_a_due_record_and_ends_after_it_began() {
+        for time in [30.0, 31.0] {
+            assert_eq!(evolve(ready(), &claim(4, time, 100.0)), Ok(leased(time)), "at {time}");
+        }
+        for (attempt, time, end, why) in [
+            (3, 31.0, 100.0, "the attempt before"),
+            (5, 31.0, 100.0, "an attempt left out"),
+            (4, 31.0, 31.0, "an end at its start"),
+            (4, 31.0, 30.5, "an end before its start"),
+            (4, 29.9, 100.0, "earlier than due"),
+        ] {
+            assert_eq!(evolve(ready(), &claim(attempt, time, end)), Err(IllegalEvent), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_requeue_starts_a_failed_or_dismissed_record_afresh_and_no_other() {
+        for state in [
+            failed(),
+            dismissed(DismissedFrom::Failed(network())),
+            dismissed(DismissedFrom::Held(Wait::Watching)),
+        ] {
+            leads(&state, requeue, |at| {
+                let record = Record {
+                    updated_at: at,
+                    next_at: at,
+                    attempts: 0,
+                    failures: 0,
+                    progress: None,
+                    ..record()
+                };
+                State::Ready { record, wait: Wait::Pending }
+            });
+        }
+        for state in [State::Vacant, ready(), leased(20.0), completed()] {
+            assert_eq!(evolve(state.clone(), &requeue(25.0)), Err(IllegalEvent), "{state:?}");
+        }
+    }
+
+    #[test]
+    fn a_dismissal_keeps_what_a_failed_or_held_record_was_and_ends_no_other() {
+        let kept =
+            |at, from| State::Dismissed { record: Record { updated_at: at, ..record() }, from };
+        leads(&failed(), dismiss, |at| kept(at, DismissedFrom::Failed(network())));
+        for wait in [Wait::Pending, Wait::Watching, Wait::Retry(network())] {
+            let state = State::Ready { record: record(), wait: wait.clone() };
+            leads(&state, dismiss, |at| kept(at, DismissedFrom::Held(wait.clone())));
+        }
+        let again = dismissed(DismissedFrom::Failed(network()));
+        for state in [State::Vacant, leased(20.0), completed(), again] {
+            assert_eq!(evolve(state.clone(), &dismiss(25.0)), Err(IllegalEvent), "{state:?}");
+        }
+    }
+
+    #[test]
+    fn a_repin_changes_a_waiting_records_digest_and_nothing_else() {
+        leads(&ready(), repin, |at| {
+            let capabilities_sha256 = Sha256::of(b"newer");
+            let binding = Arc::new(ProcessingBinding { capabilities_sha256, ..binding() });
+            let record = Record { binding, updated_at: at, ..record() };
+            State::Ready { record, wait: Wait::Retry(network()) }
+        });
+        let away = dismissed(DismissedFrom::Held(Wait::Pending));
+        for state in [State::Vacant, leased(20.0), completed(), failed(), away] {
+            assert_eq!(evolve(state.clone(), &repin(25.0)), Err(IllegalEvent), "{state:?}");
+        }
+    }
+
+    #[test]
+    fn a_flow_that_pins_no_digest_holds_no_record_and_dismisses_failed_ones_only() {
+        let record = Record::<Dispatch> {
+            binding: Arc::new(DispatchBinding {
+                event_id: token("event-1"),
+                site_id: token("site-1"),
+                website_version: token("web-1"),
+                source_sequence: 1,
+                payload_sha256: Sha256::of(b"change"),
+                max_attempts: Ceiling::new(5).expect("in range"),
+            }),
+            created_at: at(10.0),
+            updated_at: at(20.0),
+            next_at: at(30.0),
+            attempts: 3,
+            failures: 0,
+            progress: (),
+        };
+        let ready = State::Ready { record: record.clone(), wait: Wait::Retry(network()) };
+        assert_eq!(evolve(ready.clone(), &dismiss(25.0)), Err(IllegalEvent));
+        assert_eq!(evolve(ready, &repin(25.0)), Err(IllegalEvent));
+        let failed = State::Failed { record: record.clone(), code: network() };
+        let dismissed = State::Dismissed {
+            record: Record { updated_at: at(25.0), ..record },
+            from: DismissedFrom::Failed(network()),
+        };
+        assert_eq!(evolve(failed, &dismiss(25.0)), Ok(dismissed));
+    }
+
+    /// Every way a lease ends, at this time and due at that one, and what it leaves.
+    fn endings(time: f64, due: f64) -> Vec<(Event<Processing>, State<Processing>)> {
+        let (at, next_at, code) = (at(time), at(due), network());
+        let before = || Some(said(WorkStatus::Pending));
+        let left = |failures: u32, progress: Option<ReceiverState>| {
+            let State::Leased { record, .. } = leased(40.0) else { unreachable!("it is leased") };
+            Record { updated_at: at, next_at, failures, progress, ..record }
+        };
+        let again = |failures| State::Ready {
+            record: left(failures, before()),
+            wait: Wait::Retry(network()),
+        };
+        let watching = |progress| State::Ready { record: left(0, progress), wait: Wait::Watching };
+        let over = |failures, progress| State::Failed {
+            record: left(failures, progress),
+            code: network(),
+        };
+        let lost = |ending| -> Event<Processing> {
+            let (code, loss) = (network(), Loss::Expired);
+            Event::LeaseLost { at, next_at, failures: 3, code, loss, ending }
+        };
+        let fail = |failures, progress| -> Event<Processing> {
+            let code = network();
+            Event::Failed { at, next_at, failures, code, progress }
+        };
+        let outcome = said(WorkStatus::Succeeded);
+        let news = Some(said(WorkStatus::RetryWait));
+        let verdict = Some(said(WorkStatus::Failed));
+        vec![
+            (
+                Event::Completed { at, next_at, outcome: outcome.clone() },
+                State::Completed { record: left(0, None), outcome },
+            ),
+            (Event::Watched { at, next_at, progress: news.clone() }, watching(news)),
+            (Event::Unchanged { at, next_at, note: () }, watching(before())),
+            (Event::Retried { at, next_at, failures: 3, code }, again(3)),
+            (fail(3, None), over(3, before())),
+            (fail(0, Some(verdict.clone())), over(0, verdict)),
+            (lost(Ending::Retry), again(3)),
+            (lost(Ending::Final), over(3, before())),
+        ]
+    }
+
+    #[test]
+    fn a_lease_ends_no_earlier_than_it_began_and_leaves_nothing_due_before_the_registration() {
+        for (time, due) in [(50.0, 60.0), (40.0, 10.0)] {
+            for (event, expected) in endings(time, due) {
+                let name = event.name();
+                assert_eq!(evolve(leased(40.0), &event), Ok(expected), "{name} at {time}");
+            }
+        }
+        for (time, due) in [(39.9, 60.0), (50.0, 9.9)] {
+            for (event, _) in endings(time, due) {
+                let name = event.name();
+                assert_eq!(evolve(leased(40.0), &event), Err(IllegalEvent), "{name} at {time}");
+            }
+        }
+    }
+}
