@@ -314,7 +314,7 @@ fn count<F: Flow>(flow: &Replay<F>) -> (u64, u64) {
         .iter()
         .filter(|(_, record)| matches!(record, Replayed::Sound(State::Completed { .. })))
         .count();
-    (completed as u64, (flow.len() - completed) as u64)
+    (completed as u64, (flow.count() - completed) as u64)
 }
 
 /// What does not replay is quarantined and moves as such; what is not understood stops everything.
