@@ -137,8 +137,15 @@ impl Database {
         Ok(found.and_then(|(key, value)| Some((frame_of(&key)?, value))))
     }
 
-    pub(super) fn write(&self, batch: Batch) -> Result<(), JournalError> {
+    /// All of it or nothing. A batch costs sled a write and a wait of its own beside the data's, which
+    /// one value does without: it is whole or not there by itself.
+    pub(super) fn write(&self, mut batch: Batch) -> Result<(), JournalError> {
         let database = self.sled()?;
+        if let ([_], []) = (batch.frames.as_slice(), batch.chunks.as_slice())
+            && let Some((sequence, bytes)) = batch.frames.pop()
+        {
+            return guarded(|| database.insert(frame_key(sequence), bytes).map(drop));
+        }
         let mut inserts = sled::Batch::default();
         for (hash, bytes) in batch.chunks {
             inserts.insert(chunk_key(&hash).as_slice(), bytes);
