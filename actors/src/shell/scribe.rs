@@ -198,13 +198,20 @@ fn gather(inbox: &Inbox) -> Option<(Vec<Append>, Waiting)> {
     let first = inbox.recv().ok()?;
     let mut bytes = size(&first.append);
     let (mut appends, mut waiting) = (vec![first.append], vec![first.done]);
-    while appends.len() < GROUP_MAX && bytes < GROUP_BYTES {
-        let Ok(next) = inbox.try_recv() else { break };
-        bytes += size(&next.append);
-        appends.push(next.append);
-        waiting.push(next.done);
+    loop {
+        let before = appends.len();
+        while appends.len() < GROUP_MAX && bytes < GROUP_BYTES {
+            let Ok(next) = inbox.try_recv() else { break };
+            bytes += size(&next.append);
+            appends.push(next.append);
+            waiting.push(next.done);
+        }
+        // Whoever is about to append something may do so first, where a processor is wanted.
+        if appends.len() == before || bytes >= GROUP_BYTES {
+            return Some((appends, waiting));
+        }
+        std::thread::yield_now();
     }
-    Some((appends, waiting))
 }
 
 fn size(append: &Append) -> usize {
