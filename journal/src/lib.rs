@@ -17,6 +17,7 @@
 //! | [`anchor`] | what the head was when it was last known durable |
 //! | [`folder`] | files, permissions, the lock, leftovers, copies for reading |
 //! | [`log`], [`reader`] | the writer and its readers over a medium |
+//! | [`beside`] | a walk on a thread of its own |
 //! | [`scan`], [`salvage`] | frames and chunks in raw bytes; what belongs together, what is missing |
 //! | [`archive`] | frames outside of any database, and their verification |
 //! | [`retention`] | moving frames to an archive |
@@ -31,6 +32,7 @@
 pub mod anchor;
 pub mod archive;
 pub mod base;
+pub mod beside;
 pub mod chain;
 pub mod chunk;
 pub mod error;

@@ -4,6 +4,7 @@
 //! failed write leads to. Must not know sled, nor what a record says.
 
 use crate::anchor::Anchor;
+use crate::beside::beside;
 use crate::chain::{Head, JournalId};
 use crate::chunk::{self, INLINE_BYTES_MAX};
 use crate::error::JournalError;
@@ -19,6 +20,9 @@ use std::sync::Arc;
 
 /// Bytes of a record's header at most: stream, version, distance, length.
 const RECORD_HEADER_BYTES_MAX: usize = 16 + 5 + 10 + 10;
+
+/// A journal of so few frames is not worth a thread when it is opened.
+const BRIEF_FRAMES: u64 = 64;
 
 /// How a log is opened.
 #[derive(Debug, Clone, Copy)]
@@ -74,7 +78,7 @@ impl<M: Medium> Log<M> {
         };
         let mut check = AnchorCheck::new(id, &anchors);
         let mut archived = 0;
-        let (walk, walked) = walk::over(&medium, id, &mut |item| {
+        let mut take = |item| {
             match &item {
                 Item::Base(base) => {
                     archived = base.head.sequence;
@@ -84,8 +88,16 @@ impl<M: Medium> Log<M> {
                 Item::Carried { .. } | Item::Record { .. } => {}
             }
             visit(item)
-        });
-        walked?;
+        };
+        let (mut walk, began) = walk::begin(&medium, id, BRIEF_FRAMES, &mut take);
+        if !began? {
+            // Reading and verifying on one processor, whatever is done with it on another.
+            let rest = |visit: &mut Visit<'_>| walk::rest(&medium, walk, visit);
+            let ((walked, stopped), taken) = beside(rest, &mut take);
+            taken?;
+            stopped?;
+            walk = walked;
+        }
         let head = walk.head();
         check.finish(head)?;
         medium.settle()?;

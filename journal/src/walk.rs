@@ -156,15 +156,46 @@ pub fn on<M: Medium>(
     mut walk: Walk,
     visit: &mut Visit<'_>,
 ) -> (Walk, Result<(), JournalError>) {
-    let mut all = || {
-        enter(medium, &mut walk, visit)?;
-        while let Some(bytes) = following(medium, walk.head())? {
-            show(&mut walk, &bytes, &|hash| medium.chunk(hash), visit)?;
-        }
-        Ok(())
-    };
-    let stopped = all();
+    let stopped = enter(medium, &mut walk, visit)
+        .and_then(|()| go_on(medium, &mut walk, u64::MAX, visit).map(drop));
     (walk, stopped)
+}
+
+/// Walks over what a medium starts with, `frames` frames at most. Answers whether that was all.
+pub(crate) fn begin<M: Medium>(
+    medium: &M,
+    id: JournalId,
+    frames: u64,
+    visit: &mut Visit<'_>,
+) -> (Walk, Result<bool, JournalError>) {
+    let mut walk = Walk::new(id);
+    let stopped =
+        enter(medium, &mut walk, visit).and_then(|()| go_on(medium, &mut walk, frames, visit));
+    (walk, stopped)
+}
+
+/// Goes on to the end with a walk that began.
+pub(crate) fn rest<M: Medium>(
+    medium: &M,
+    mut walk: Walk,
+    visit: &mut Visit<'_>,
+) -> (Walk, Result<(), JournalError>) {
+    let stopped = go_on(medium, &mut walk, u64::MAX, visit).map(drop);
+    (walk, stopped)
+}
+
+/// Walks over so many frames, if there are so many. Answers whether the end was met.
+fn go_on<M: Medium>(
+    medium: &M,
+    walk: &mut Walk,
+    frames: u64,
+    visit: &mut Visit<'_>,
+) -> Result<bool, JournalError> {
+    for _ in 0..frames {
+        let Some(bytes) = following(medium, walk.head())? else { return Ok(true) };
+        show(walk, &bytes, &|hash| medium.chunk(hash), visit)?;
+    }
+    Ok(false)
 }
 
 /// The frame after a head; `None` at the end. One that lies under another number than its own would be

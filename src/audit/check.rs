@@ -4,6 +4,7 @@ use super::records::FlowAudits;
 use super::report::{Finding, Report};
 use super::source::{Source, Walked};
 use leasehold_journal::base::Base;
+use leasehold_journal::beside::beside;
 use leasehold_journal::chain::{Digest, Head};
 use leasehold_journal::log::AnchorCheck;
 use leasehold_journal::medium::Anchors;
@@ -18,7 +19,7 @@ pub fn audit(source: &Source, expected_head: Option<Digest>) -> Report {
     let mut findings = Vec::new();
     let mut heads = Heads::default();
     let mut records = 0;
-    let walked = source.walk(&mut |item| {
+    let mut take = |item| {
         match item {
             Item::Record { sequence, stream, record } => {
                 records += 1;
@@ -31,7 +32,9 @@ pub fn audit(source: &Source, expected_head: Option<Digest>) -> Report {
             Item::Frame(head) => heads.frames.push(head),
         }
         Ok(())
-    });
+    };
+    // Reading, hashing and the chain on one processor, the records on another.
+    let (walked, _) = beside(|visit| source.walk(visit), &mut take);
     findings.extend(whole_journal(&walked, &heads, expected_head));
     findings.extend(flows.projections());
     let head = walked.head.or(heads.frames.last().copied());

@@ -1,0 +1,71 @@
+//! Journals that are long enough to be opened with a thread beside, and short ones.
+
+use leasehold_journal::memory::MemoryDisk;
+use leasehold_journal::walk::Item;
+use leasehold_journal::{
+    Append, JournalError, JournalId, Log, LogOptions, Store as _, StoreReader as _, StreamId,
+};
+
+const OPTIONS: LogOptions = LogOptions { new_id: JournalId([1; 16]), create: true };
+
+/// A disk with `count` frames of one record each, all in one stream.
+fn filled(count: u32) -> MemoryDisk {
+    let disk = MemoryDisk::new();
+    let mut log = Log::open(disk.medium(), OPTIONS, &mut |_| Ok(())).expect("an empty disk opens");
+    for expected_version in 0..count {
+        let bodies = vec![expected_version.to_le_bytes().to_vec()];
+        let append = Append { stream: StreamId([7; 16]), expected_version, bodies };
+        let answers = log.commit(&[append]).expect("a commit");
+        assert!(answers[0].is_ok());
+    }
+    disk
+}
+
+/// Opens it and answers the head and what was shown; `refused` is a record the visitor refuses.
+fn open(disk: &MemoryDisk, refused: u64) -> (Result<u64, JournalError>, Vec<u64>) {
+    let mut shown = Vec::new();
+    let log = Log::open(disk.medium(), OPTIONS, &mut |item| {
+        if let Item::Record { sequence, record, .. } = item {
+            assert_eq!(record?.sequence, sequence);
+            shown.push(sequence);
+            if sequence == refused {
+                return Err(JournalError::Newer { version: 9 });
+            }
+        }
+        Ok(())
+    });
+    (log.map(|log| log.reader().head().sequence), shown)
+}
+
+#[test]
+fn every_record_is_shown_once_and_in_order_however_long_the_journal_is() {
+    for count in [0, 1, 63, 64, 65, 700] {
+        let (head, shown) = open(&filled(count), 0);
+        assert_eq!(head, Ok(count.into()));
+        assert_eq!(shown, (1..=count.into()).collect::<Vec<u64>>());
+    }
+}
+
+#[test]
+fn what_the_visitor_refuses_refuses_the_journal_and_nothing_is_written() {
+    for refused in [3, 64, 65, 600, 700] {
+        let disk = filled(700);
+        let syncs = disk.syncs();
+        let (head, shown) = open(&disk, refused);
+        assert_eq!(head, Err(JournalError::Newer { version: 9 }), "at {refused}");
+        assert_eq!(shown.last(), Some(&refused), "nothing is shown behind it");
+        assert_eq!(disk.syncs(), syncs);
+        assert_eq!(open(&disk, 0).0, Ok(700), "it is as it was");
+    }
+}
+
+#[test]
+fn damage_anywhere_in_a_long_journal_is_named_after_what_comes_before_it() {
+    for place in [2, 64, 65, 66, 699] {
+        let disk = filled(700);
+        assert!(disk.damage(place, |bytes| bytes[60] ^= 1), "there is a frame");
+        let (head, shown) = open(&disk, 0);
+        assert_eq!(head, Err(JournalError::Corrupt { sequence: place }));
+        assert_eq!(shown, (1..place).collect::<Vec<u64>>());
+    }
+}
