@@ -5,6 +5,7 @@
 
 use crate::error::Error;
 use crate::handle::{Claim, Handle, Registered};
+use futures_util::stream::{self, StreamExt as _};
 use leasehold_actors::arguments::{self, Blocked};
 use leasehold_actors::contract::change::Change;
 use leasehold_actors::contract::dispatch::DispatchedAs;
@@ -23,6 +24,9 @@ use leasehold_actors::flows::processing::{Processing, ProcessingBinding, Process
 use leasehold_actors::record::{Flow, Identity, LeaseToken, Record};
 use leasehold_actors::shell::Granted;
 use std::sync::Arc;
+
+/// Registrations of one caller on their way at once.
+const MANY: usize = 2048;
 
 /// An id of an event, or the flow's code for what is none.
 fn event<F: Flow>(event_id: &str, code: &str) -> Result<Identity, Blocked> {
@@ -57,6 +61,17 @@ impl Handle<Dispatch> {
             .map_err(|_| Blocked::new::<Dispatch>("change_invalid"))?;
         let binding = DispatchBinding::of(&change, ceiling);
         self.register(binding, change.payload, None, now).await
+    }
+
+    /// Enqueues many change events, each as [`Self::enqueue`] does, and answers for each in their order.
+    /// They become durable together, many at a time; all are when this returns.
+    pub async fn enqueue_many<C: AsRef<[u8]>>(
+        &self,
+        changes: impl IntoIterator<Item = C>,
+        max_attempts: i64,
+    ) -> Vec<Result<Registered<DispatchStatus>, Error>> {
+        let enqueued = changes.into_iter().map(|change| self.enqueue(change, max_attempts));
+        stream::iter(enqueued).buffered(MANY).collect().await
     }
 
     /// Status of the change with this event id.

@@ -14,12 +14,18 @@ use serde::Serialize;
 use std::fs::File;
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::JoinSet;
 
 /// Records per sync of the raw limit.
 const RAW_BATCH: u64 = 256;
+/// Single appends that are timed.
+const RAW_SINGLES: u64 = 500;
+/// Registered, claimed, completed.
+const RECORDS_OF_A_LIFE: f64 = 3.0;
+/// Changes in one call of `enqueue_many`.
+const MANY: u64 = 10_000;
 
 /// One line.
 #[derive(Debug, Serialize)]
@@ -60,19 +66,24 @@ impl Bench {
         if let Some(bytes) = resident_bytes() {
             show(self.figure("resident_bytes", bytes, "bytes"))?;
         }
-        let (before, frames_before) = (engine.disk_bytes()?, engine.head().sequence);
+        let before = engine.disk_bytes()?;
         let watch = Stopwatch::start();
-        self.lives(&flow, self.backlog.max(1)).await?;
-        let seconds = watch.seconds();
-        show(self.figure("lives_per_second", self.records as f64 / seconds, "1/s"))?;
+        let mut each = self.lives(&flow, self.backlog.max(1)).await?;
+        let lives = self.records as f64 / watch.seconds();
+        show(self.figure("lives_per_second", lives, "1/s"))?;
+        let life = quantile(&mut each, 0.5).unwrap_or(f64::NAN);
+        show(self.figure("life_p50_seconds", life, "s"))?;
         let grown = engine.disk_bytes()?.saturating_sub(before) as f64;
         show(self.figure("disk_bytes_per_life", grown / self.records as f64, "bytes"))?;
-        let appended = engine.head().sequence - frames_before;
+        self.enqueue_many(&flow, self.backlog.max(1) + self.records, show).await?;
         self.claims(&flow, show).await?;
         self.health(&flow, show).await?;
+        let records = engine.head().sequence;
         engine.close().await;
         self.reopen(&journal, show).await?;
-        self.raw_limit(appended, show)
+        let bytes_per_record = self.bytes_per_record(records)?;
+        self.raw_limit(bytes_per_record, lives, show)?;
+        self.raw_single(bytes_per_record, life, show)
     }
 
     /// Enqueues changes number `first` to `first + count - 1`, as many side by side as asked.
@@ -93,24 +104,49 @@ impl Bench {
         .await
     }
 
-    /// Lives: each enqueues one change, leases the oldest that waits, and settles it.
-    async fn lives(&self, flow: &Handle<Dispatch>, first: u64) -> Result<(), Failed> {
+    /// Enqueues as many changes again, from one caller.
+    async fn enqueue_many(
+        &self,
+        flow: &Handle<Dispatch>,
+        first: u64,
+        show: &mut Show<'_>,
+    ) -> Result<(), Failed> {
+        let watch = Stopwatch::start();
+        for from in (first..first + self.records).step_by(MANY as usize) {
+            let numbers = from..(from + MANY).min(first + self.records);
+            for enqueued in flow.enqueue_many(numbers.map(change), 5).await {
+                enqueued?;
+            }
+        }
+        let rate = self.records as f64 / watch.seconds();
+        show(self.figure("enqueue_many_per_second", rate, "1/s"))
+    }
+
+    /// Lives: each enqueues one change, leases the oldest that waits, and settles it. Answers the seconds
+    /// of each.
+    async fn lives(&self, flow: &Handle<Dispatch>, first: u64) -> Result<Vec<f64>, Failed> {
         let next = Arc::new(AtomicU64::new(first));
         let end = first + self.records;
+        let each = Arc::new(Mutex::new(Vec::with_capacity(self.records as usize)));
         self.side_by_side(|| {
-            let (flow, next) = (flow.clone(), Arc::clone(&next));
+            let (flow, next, each) = (flow.clone(), Arc::clone(&next), Arc::clone(&each));
             async move {
+                let mut seconds = Vec::new();
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     if number >= end {
+                        each.lock().unwrap_or_else(PoisonError::into_inner).extend(seconds);
                         return Ok(());
                     }
+                    let watch = Stopwatch::start();
                     flow.enqueue(change(number), 5).await?;
                     settle_one(&flow).await?;
+                    seconds.push(watch.seconds());
                 }
             }
         })
-        .await
+        .await?;
+        Ok(std::mem::take(&mut *each.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
     async fn side_by_side<T>(&self, worker: impl Fn() -> T) -> Result<(), Failed>
@@ -168,30 +204,66 @@ impl Bench {
         show(self.figure("audit_events_per_second", rate, "1/s"))
     }
 
-    /// The same bytes, appended to a preallocated file in batches of 256 lives with fdatasync.
-    fn raw_limit(&self, records: u64, show: &mut Show<'_>) -> Result<(), Failed> {
-        let failed = |_| Failed::Output("the raw file cannot be written");
+    /// Bytes of a record in the journal, on average: of an archive, which has no database around it.
+    fn bytes_per_record(&self, records: u64) -> Result<f64, Failed> {
         let archive = self.folder.join("archive");
-        let mut out = File::create(&archive).map_err(failed)?;
+        let mut out = File::create(&archive).map_err(unwritable)?;
         Source::open(&self.folder.join("journal"))?.export(&mut out)?;
-        let bytes = archive.metadata().map_err(failed)?.len();
-        let all = records + self.backlog.max(1);
-        let life = (bytes as f64 / all as f64 * 3.0) as usize;
-        let batch = vec![0x5a; life * RAW_BATCH as usize];
-        let batches = self.records.div_ceil(RAW_BATCH);
-        let mut file = File::create(self.folder.join("raw")).map_err(failed)?;
-        let total = batches as usize * batch.len();
-        file.write_all(&vec![0; total]).map_err(failed)?;
-        file.sync_all().map_err(failed)?;
-        file.seek(SeekFrom::Start(0)).map_err(failed)?;
-        let watch = Stopwatch::start();
-        for _ in 0..batches {
-            file.write_all(&batch).map_err(failed)?;
-            file.sync_data().map_err(failed)?;
-        }
-        let rate = (batches * RAW_BATCH) as f64 / watch.seconds();
-        show(self.figure("raw_limit_lives_per_second", rate, "1/s"))
+        let bytes = archive.metadata().map_err(unwritable)?.len();
+        Ok(bytes as f64 / records as f64)
     }
+
+    /// The same bytes, appended to a preallocated file in batches of 256 lives with fdatasync.
+    fn raw_limit(
+        &self,
+        bytes_per_record: f64,
+        lives: f64,
+        show: &mut Show<'_>,
+    ) -> Result<(), Failed> {
+        let batch = (bytes_per_record * RECORDS_OF_A_LIFE) as usize * RAW_BATCH as usize;
+        let batches = self.records.div_ceil(RAW_BATCH);
+        let seconds: f64 = self.raw_appends(batch, batches)?.into_iter().sum();
+        let raw = (batches * RAW_BATCH) as f64 / seconds;
+        show(self.figure("raw_limit_lives_per_second", raw, "1/s"))?;
+        show(self.figure("lives_of_raw_limit", lives / raw, "ratio"))
+    }
+
+    /// One record at a time, each with fdatasync.
+    fn raw_single(
+        &self,
+        bytes_per_record: f64,
+        life: f64,
+        show: &mut Show<'_>,
+    ) -> Result<(), Failed> {
+        let mut seconds = self.raw_appends(bytes_per_record as usize, RAW_SINGLES)?;
+        let single = quantile(&mut seconds, 0.5).unwrap_or(f64::NAN);
+        show(self.figure("raw_single_append_p50_seconds", single, "s"))?;
+        show(self.figure("life_in_raw_single_appends", life / single, "ratio"))
+    }
+
+    /// The seconds of each append of so many bytes to a preallocated file, synced.
+    fn raw_appends(&self, bytes: usize, times: u64) -> Result<Vec<f64>, Failed> {
+        let batch = vec![0x5a; bytes];
+        let mut file = File::create(self.folder.join("raw")).map_err(unwritable)?;
+        for _ in 0..times {
+            file.write_all(&vec![0; bytes]).map_err(unwritable)?;
+        }
+        file.sync_all().map_err(unwritable)?;
+        file.seek(SeekFrom::Start(0)).map_err(unwritable)?;
+        let mut seconds = Vec::new();
+        for _ in 0..times {
+            let watch = Stopwatch::start();
+            file.write_all(&batch).map_err(unwritable)?;
+            file.sync_data().map_err(unwritable)?;
+            seconds.push(watch.seconds());
+        }
+        Ok(seconds)
+    }
+}
+
+#[allow(clippy::needless_pass_by_value)] // as `map_err` has it
+fn unwritable(_: std::io::Error) -> Failed {
+    Failed::Output("the raw file cannot be written")
 }
 
 async fn settle_one(flow: &Handle<Dispatch>) -> Result<(), Error> {

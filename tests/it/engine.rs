@@ -52,6 +52,46 @@ fn a_real_journal_opens_again_with_everything_in_it() {
 }
 
 #[test]
+fn many_changes_are_answered_one_by_one_in_their_order_and_are_durable_then() {
+    run(async {
+        let (disk, clock) = (MemoryDisk::new(), ManualClock::at(100.0));
+        let engine = engine(&disk, &clock).await;
+        let flow = engine.dispatch();
+        flow.enqueue(change("event-7"), 5).await.expect("it is valid");
+        flow.enqueue(change_with("event-8", "another text"), 5).await.expect("it is valid");
+        let mut changes: Vec<String> =
+            (0..5_000).map(|it| change(&format!("event-{it}"))).collect();
+        changes[9] = "no change".to_owned();
+        let syncs = disk.syncs();
+        let answers = flow.enqueue_many(&changes, 5).await;
+        assert!(disk.syncs() - syncs < 500, "they share commits");
+        assert_eq!(answers.len(), 5_000);
+        for (place, answer) in answers.iter().enumerate() {
+            match (place, answer) {
+                (8, Err(error)) => assert_eq!(error.code(), "dispatch.idempotency_collision"),
+                (9, Err(error)) => assert_eq!(error.code(), "dispatch.change_invalid"),
+                (place, answer) => {
+                    let known = answer.as_ref().expect("it is valid");
+                    assert_eq!(known.status.event_id.as_str(), format!("event-{place}"));
+                    assert_eq!(known.already_known, place == 7);
+                }
+            }
+        }
+        disk.crash(0);
+        drop(engine);
+        let engine = self::engine(&disk, &clock).await;
+        let counts = engine.dispatch().health().await.expect("a time").counts;
+        assert_eq!(counts["pending"], 4_999);
+        let ceilings = engine.dispatch().enqueue_many([change("event-a")], 21).await;
+        assert_eq!(
+            ceilings[0].as_ref().expect_err("too many").code(),
+            "dispatch.max_attempts_invalid"
+        );
+        assert!(engine.dispatch().enqueue_many([""; 0], 5).await.is_empty());
+    });
+}
+
+#[test]
 fn leases_of_an_earlier_life_end_when_the_journal_is_opened_and_stay_counted() {
     run(async {
         let (disk, clock) = (MemoryDisk::new(), ManualClock::at(100.0));
