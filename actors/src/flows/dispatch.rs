@@ -91,10 +91,6 @@ impl Flow for Dispatch {
         binding.payload_sha256 == payload.sha256()
     }
 
-    fn rank(_: &DispatchBinding) -> u8 {
-        0
-    }
-
     fn facet(_: &State<Self>) {}
 
     fn repeats((): &(), (): &()) -> Option<()> {

@@ -103,10 +103,6 @@ impl Flow for Notify {
             })
     }
 
-    fn rank(_: &NotifyBinding) -> u8 {
-        0
-    }
-
     fn facet(_: &State<Self>) {}
 
     fn repeats((): &(), (): &()) -> Option<()> {

@@ -106,10 +106,6 @@ impl Flow for Processing {
         true
     }
 
-    fn rank(_: &ProcessingBinding) -> u8 {
-        0
-    }
-
     fn facet(state: &State<Self>) -> Option<Key> {
         state.record().map(|record| super::digest_key(record.binding.capabilities_sha256))
     }

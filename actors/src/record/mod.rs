@@ -127,8 +127,10 @@ pub trait Flow: Sized + Clone + Debug + PartialEq + Send + Sync + 'static {
     fn ceiling(binding: &Self::Binding) -> Ceiling;
     /// Whether payload and binding belong together (the payload's hash, where there is one).
     fn belongs(binding: &Self::Binding, payload: &Self::Payload) -> bool;
-    /// Which of the due records go first; smaller is earlier.
-    fn rank(binding: &Self::Binding) -> u8;
+    /// Which of the due records go first; smaller is earlier. The same for all where nothing else is said.
+    fn rank(_: &Self::Binding) -> u8 {
+        0
+    }
     /// What health tells apart.
     fn facet(state: &State<Self>) -> Self::Facet;
     /// Whether an answer says the same as before: then what it brings all the same.

@@ -100,12 +100,13 @@ impl RequestNote {
     fn of(request_id: &Token) -> Self {
         let padded = format!("{}{}", request_id.as_str(), "0".repeat(32));
         match Sha256::from_hex(&padded) {
-            Some(hash) if request_id.as_str().len() == 32 => {
+            // With the zeros it is 64 digits, so it was 32.
+            Some(hash) => {
                 let mut bytes = [0; 16];
                 bytes.copy_from_slice(&hash.as_bytes()[..16]);
                 Self::Hex(bytes)
             }
-            Some(_) | None => Self::Text(request_id.clone()),
+            None => Self::Text(request_id.clone()),
         }
     }
 
@@ -177,10 +178,6 @@ impl Flow for Lifecycle {
 
     fn belongs(_: &LifecycleBinding, (): &()) -> bool {
         true
-    }
-
-    fn rank(_: &LifecycleBinding) -> u8 {
-        0
     }
 
     fn facet(state: &State<Self>) -> bool {
