@@ -268,6 +268,7 @@ mod tests {
         let hash = Sha256::of(b"");
         let text = serde_json::to_string(&hash).expect("a string");
         assert_eq!(text, "\"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\"");
+        assert_eq!(format!("\"{hash:?}\""), text);
         let mut bytes = Vec::new();
         leasehold_journal::payload::encode_into(&mut bytes, &hash).expect("32 bytes");
         assert_eq!(bytes, hash.as_bytes());

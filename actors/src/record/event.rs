@@ -236,3 +236,37 @@ impl<F: Flow> Event<F> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flows::dispatch::Dispatch;
+
+    #[test]
+    fn an_event_tells_the_error_it_records_and_no_other() {
+        let at = Timestamp::new(1.0).expect("a time");
+        let code = ErrorCode::new("cms.unavailable").expect("a code");
+        let retried =
+            Event::<Dispatch>::Retried { at, next_at: at, failures: 1, code: code.clone() };
+        let failed = Event::<Dispatch>::Failed {
+            at,
+            next_at: at,
+            failures: 1,
+            code: code.clone(),
+            progress: None,
+        };
+        let lost = Event::<Dispatch>::LeaseLost {
+            at,
+            next_at: at,
+            failures: 1,
+            loss: Loss::Expired,
+            code: code.clone(),
+            ending: Ending::Retry,
+        };
+        for event in [retried, failed, lost] {
+            assert_eq!(event.code(), Some(&code));
+        }
+        let watched = Event::<Dispatch>::Watched { at, next_at: at, progress: () };
+        assert_eq!(watched.code(), None);
+    }
+}

@@ -100,4 +100,10 @@ mod tests {
         assert_eq!(flow_of(dispatch), Some(FlowTag::Dispatch));
         assert_eq!(flow_of(StreamId([99; 16])), None);
     }
+
+    #[test]
+    fn an_identity_shows_its_text() {
+        let identity = Identity::new("event-1");
+        assert_eq!([format!("{identity}"), format!("{identity:?}")], ["event-1", "event-1"]);
+    }
 }

@@ -106,13 +106,13 @@ mod tests {
     #[test]
     fn names_are_visible_ascii_and_reasons_are_plain_text() {
         for good in ["maria", "maria@example.org", &"x".repeat(128)] {
-            assert!(OperatorName::new(good).is_some(), "{good}");
+            assert_eq!(OperatorName::new(good).expect("a name").as_str(), good);
         }
         for bad in ["", "maria k", "märia", "a\n", &"x".repeat(129)] {
             assert!(OperatorName::new(bad).is_none(), "{bad:?}");
         }
         for good in ["fixed upstream", "Schlüssel erneuert", &"ä".repeat(500)] {
-            assert!(Reason::new(good).is_some(), "{good}");
+            assert_eq!(Reason::new(good).expect("a reason").as_str(), good);
         }
         for bad in ["", "  ", "two\nlines", "\u{1b}[31mred", &"ä".repeat(501)] {
             assert!(Reason::new(bad).is_none(), "{bad:?}");
@@ -125,5 +125,6 @@ mod tests {
         let why = Reason::new("canary reason").expect("a reason");
         let shown = format!("{:?}", Intervention { by, why });
         assert!(!shown.contains("canary"), "{shown}");
+        assert!(shown.contains("OperatorName(11 bytes)") && shown.contains("Reason(13 bytes)"));
     }
 }
