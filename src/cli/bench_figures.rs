@@ -78,10 +78,12 @@ impl Bench {
         self.enqueue_many(&flow, self.backlog.max(1) + self.records, show).await?;
         self.claims(&flow, show).await?;
         self.health(&flow, show).await?;
-        let records = engine.head().sequence;
+        let (records, disk) = (engine.head().sequence, engine.disk_bytes()? as f64);
         engine.close().await;
         self.reopen(&journal, show).await?;
-        let bytes_per_record = self.bytes_per_record(records)?;
+        let archived = self.archive_bytes()?;
+        show(self.figure("disk_of_record_bytes", disk / archived, "ratio"))?;
+        let bytes_per_record = archived / records as f64;
         self.raw_limit(bytes_per_record, lives, show)?;
         self.raw_single(bytes_per_record, life, show)
     }
@@ -204,13 +206,12 @@ impl Bench {
         show(self.figure("audit_events_per_second", rate, "1/s"))
     }
 
-    /// Bytes of a record in the journal, on average: of an archive, which has no database around it.
-    fn bytes_per_record(&self, records: u64) -> Result<f64, Failed> {
+    /// Bytes of all records: of an archive, which has no database around it.
+    fn archive_bytes(&self) -> Result<f64, Failed> {
         let archive = self.folder.join("archive");
         let mut out = File::create(&archive).map_err(unwritable)?;
         Source::open(&self.folder.join("journal"))?.export(&mut out)?;
-        let bytes = archive.metadata().map_err(unwritable)?.len();
-        Ok(bytes as f64 / records as f64)
+        Ok(archive.metadata().map_err(unwritable)?.len() as f64)
     }
 
     /// The same bytes, appended to a preallocated file in batches of 256 lives with fdatasync.
