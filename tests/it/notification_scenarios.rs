@@ -166,6 +166,26 @@ fn g2_an_exact_acknowledgement_succeeds_with_one_call() {
 }
 
 #[test]
+fn a_lease_that_ran_out_blocks_health_until_it_is_settled() {
+    run(async {
+        let (disk, clock) = (MemoryDisk::new(), ManualClock::at(100.0));
+        let engine = outbox(&disk, &clock).await;
+        register(&engine, &polled(&engine, "event-1", "published").await).await;
+        let flow = engine.notification();
+        flow.claim("gone", 60.0).await.expect("a claim").expect("due");
+        clock.set(159.0);
+        let health = flow.health().await.expect("a time");
+        assert_eq!((health.status, health.expired_leases), ("ok", 0));
+        clock.set(160.0);
+        let health = flow.health().await.expect("a time");
+        assert_eq!((health.status, health.expired_leases), ("blocked", 1));
+        flow.claim("w", 60.0).await.expect("it ends the other's lease");
+        let health = flow.health().await.expect("a time");
+        assert_eq!((health.status, health.expired_leases), ("ok", 0));
+    });
+}
+
+#[test]
 fn g3_after_a_lost_answer_the_same_notification_is_sent_again() {
     run(async {
         let (disk, clock) = (MemoryDisk::new(), ManualClock::at(100.0));
