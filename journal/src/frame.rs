@@ -288,4 +288,64 @@ mod tests {
         });
         assert_eq!(builder.finish().0.len(), 98);
     }
+
+    fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
+        let end = bytes.len() - TRAILER_BYTES;
+        let hash = frame_hash(&bytes[..end]);
+        bytes[end..].copy_from_slice(&hash.0[..TRAILER_BYTES]);
+        bytes
+    }
+
+    /// A builder with one record whose body has so many bytes.
+    fn holding(bytes: usize) -> FrameBuilder {
+        let mut builder = FrameBuilder::after(Head::genesis(JournalId([3; 16])));
+        let (stored, stream) = (&vec![7; bytes][..], StreamId([1; 16]));
+        let record =
+            Stored { sequence: 1, stream, version: 1, previous: 0, stored, chunked: false };
+        builder.push(&record);
+        builder
+    }
+
+    #[test]
+    fn a_frame_says_when_it_is_full_of_bytes_or_of_records() {
+        let empty = FrameBuilder::after(Head::genesis(JournalId([3; 16])));
+        assert!(empty.is_empty());
+        assert!(empty.fits(1, BODY_BYTES_MAX) && !empty.fits(1, BODY_BYTES_MAX + 1));
+        let one = holding(100);
+        assert!(!one.is_empty());
+        let left = BODY_BYTES_MAX - 120; // a header of 20 bytes before the body
+        assert!(one.fits(1, left) && !one.fits(1, left + 1));
+        assert!(one.fits(65_534, 0) && !one.fits(65_535, 0));
+    }
+
+    #[test]
+    fn a_frame_has_64_kibibytes_at_most_and_a_header_at_least() {
+        let largest = holding(BODY_BYTES_MAX - 21).finish().0;
+        assert_eq!(largest.len(), FRAME_BYTES_MAX);
+        assert!(Frame::parse(&largest).is_ok());
+        let larger = holding(BODY_BYTES_MAX - 20).finish().0;
+        assert_eq!(Frame::parse(&larger).err(), Some(FrameFault::Shape));
+        let bytes = frame();
+        for length in 0..HEADER_BYTES + TRAILER_BYTES {
+            assert_eq!(Frame::parse(&bytes[..length]).err(), Some(FrameFault::Shape), "{length}");
+        }
+    }
+
+    #[test]
+    fn a_header_that_cannot_be_is_refused_even_under_the_right_hash() {
+        let lies: [fn(&mut Vec<u8>); 5] = [
+            |bytes| bytes[3] = 0,
+            |bytes| bytes[4..12].fill(0),
+            |bytes| bytes[4..12].fill(0xff),
+            |bytes| bytes[12..14].fill(0),
+            |bytes| bytes[14] += 1,
+        ];
+        assert!(Frame::parse(&sealed(frame())).is_ok());
+        for (number, lie) in lies.into_iter().enumerate() {
+            let mut bytes = frame();
+            lie(&mut bytes);
+            let fault = Frame::parse(&sealed(bytes)).err();
+            assert_eq!(fault, Some(FrameFault::Shape), "{number}");
+        }
+    }
 }

@@ -143,6 +143,17 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    #[test]
+    fn debug_of_a_record_shows_where_it_stands_and_nothing_of_its_body() {
+        let (stream, body) = (StreamId([0xab; 16]), b"canary".to_vec());
+        let record = Record { sequence: 9, stream, version: 2, previous: 7, body };
+        let id = "ab".repeat(16);
+        let expected = format!(
+            "Record {{ sequence: 9, stream: {id}, version: 2, previous: 7, body_bytes: 6 }}"
+        );
+        assert_eq!(format!("{record:?}"), expected);
+    }
+
     fn sample(stored: &[u8]) -> Stored<'_> {
         Stored {
             sequence: 900,

@@ -1,9 +1,11 @@
-//! Journals that are long enough to be opened with a thread beside, and short ones.
+//! Journals as they are opened: long enough for a thread beside, and short ones; and archives read alone.
 
+use leasehold_journal::archive;
 use leasehold_journal::memory::MemoryDisk;
-use leasehold_journal::walk::Item;
+use leasehold_journal::walk::{Item, Walk};
 use leasehold_journal::{
-    Append, JournalError, JournalId, Log, LogOptions, Store as _, StoreReader as _, StreamId,
+    Append, AppendError, JournalError, JournalId, Log, LogOptions, Store as _, StoreReader as _,
+    StreamId,
 };
 
 const OPTIONS: LogOptions = LogOptions { new_id: JournalId([1; 16]), create: true };
@@ -68,4 +70,31 @@ fn damage_anywhere_in_a_long_journal_is_named_after_what_comes_before_it() {
         assert_eq!(head, Err(JournalError::Corrupt { sequence: place }));
         assert_eq!(shown, (1..place).collect::<Vec<u64>>());
     }
+}
+
+#[test]
+fn a_commit_of_refused_appends_alone_writes_nothing() {
+    let disk = filled(3);
+    let mut log = Log::open(disk.medium(), OPTIONS, &mut |_| Ok(())).expect("it opens");
+    let syncs = disk.syncs();
+    let bodies = vec![b"body".to_vec()];
+    let stale = Append { stream: StreamId([7; 16]), expected_version: 1, bodies };
+    assert_eq!(log.commit(&[stale]), Ok(vec![Err(AppendError::Conflict { actual: 3 })]));
+    assert_eq!(log.commit(&[]), Ok(vec![]));
+    assert_eq!(disk.syncs(), syncs);
+    drop(log);
+    assert_eq!(open(&disk, 0).0, Ok(3));
+}
+
+#[test]
+fn an_archive_is_read_alone_by_a_walk_of_its_own_that_starts() {
+    let mut bytes = Vec::new();
+    archive::export(&filled(5).medium(), &mut bytes).expect("it verifies");
+    let read = |walk: &mut Walk| archive::read_alone(&mut &bytes[..], walk, &mut |_| Ok(()));
+    let mut walk = Walk::new(JournalId([1; 16]));
+    assert_eq!(read(&mut walk), Ok(()));
+    assert_eq!(walk.head().sequence, 5);
+    assert_eq!(read(&mut walk), Err(JournalError::Diverged { sequence: 0 }), "it came over it");
+    let mut another = Walk::new(JournalId([2; 16]));
+    assert_eq!(read(&mut another), Err(JournalError::Diverged { sequence: 0 }));
 }
