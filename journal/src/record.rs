@@ -152,6 +152,9 @@ mod tests {
             "Record {{ sequence: 9, stream: {id}, version: 2, previous: 7, body_bytes: 6 }}"
         );
         assert_eq!(format!("{record:?}"), expected);
+        let shown = format!("{:?}", sample(b"canary"));
+        assert!(shown.starts_with("Stored { sequence: 900,") && shown.contains("stored_bytes: 6"));
+        assert!(!shown.contains("canary"));
     }
 
     fn sample(stored: &[u8]) -> Stored<'_> {
@@ -218,5 +221,19 @@ mod tests {
             prop_assert_eq!(read_varint(&out, &mut at), Some(value));
             prop_assert_eq!(at, out.len());
         }
+    }
+
+    #[test]
+    fn a_number_of_ten_bytes_is_at_most_64_bits_and_in_its_shortest_form() {
+        let read = |last: u8| {
+            let bytes = [&[0xff; 9][..], &[last]].concat();
+            read_varint(&bytes, &mut 0)
+        };
+        assert_eq!(read(1), Some(u64::MAX));
+        for last in [0, 2, 3, 0x7f, 0x81, 0xff] {
+            assert_eq!(read(last), None, "{last}");
+        }
+        assert_eq!(read_varint(&[0x80, 0], &mut 0), None, "0 is one byte");
+        assert_eq!(read_varint(&[0], &mut 0), Some(0));
     }
 }
