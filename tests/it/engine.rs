@@ -62,9 +62,7 @@ fn many_changes_are_answered_one_by_one_in_their_order_and_are_durable_then() {
         let mut changes: Vec<String> =
             (0..5_000).map(|it| change(&format!("event-{it}"))).collect();
         changes[9] = "no change".to_owned();
-        let syncs = disk.syncs();
         let answers = flow.enqueue_many(&changes, 5).await;
-        assert!(disk.syncs() - syncs < 500, "they share commits");
         assert_eq!(answers.len(), 5_000);
         for (place, answer) in answers.iter().enumerate() {
             match (place, answer) {
