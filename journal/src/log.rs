@@ -14,7 +14,7 @@ use crate::medium::{Anchors, Batch, Medium};
 use crate::reader::{LogReader, Shared};
 use crate::record::{Stored, StreamId};
 use crate::store::{Append, AppendError, Placed, Store};
-use crate::walk::{self, Item, Visit};
+use crate::walk::{self, Item, Visit, Walk};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -89,14 +89,14 @@ impl<M: Medium> Log<M> {
             }
             visit(item)
         };
-        let (mut walk, began) = walk::begin(&medium, id, BRIEF_FRAMES, &mut take);
-        if !began? {
+        let mut walk = Walk::new(id);
+        walk::enter(&medium, &mut walk, &mut take)?;
+        if !walk::go_on(&medium, &mut walk, BRIEF_FRAMES, &mut take)? {
             // Reading and verifying on one processor, whatever is done with it on another.
-            let rest = |visit: &mut Visit<'_>| walk::rest(&medium, walk, visit);
-            let ((walked, stopped), taken) = beside(rest, &mut take);
+            let rest = |visit: &mut Visit<'_>| walk::go_on(&medium, &mut walk, u64::MAX, visit);
+            let (stopped, taken) = beside(rest, &mut take);
             taken?;
             stopped?;
-            walk = walked;
         }
         let head = walk.head();
         check.finish(head)?;

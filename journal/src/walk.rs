@@ -161,31 +161,8 @@ pub fn on<M: Medium>(
     (walk, stopped)
 }
 
-/// Walks over what a medium starts with, `frames` frames at most. Answers whether that was all.
-pub(crate) fn begin<M: Medium>(
-    medium: &M,
-    id: JournalId,
-    frames: u64,
-    visit: &mut Visit<'_>,
-) -> (Walk, Result<bool, JournalError>) {
-    let mut walk = Walk::new(id);
-    let stopped =
-        enter(medium, &mut walk, visit).and_then(|()| go_on(medium, &mut walk, frames, visit));
-    (walk, stopped)
-}
-
-/// Goes on to the end with a walk that began.
-pub(crate) fn rest<M: Medium>(
-    medium: &M,
-    mut walk: Walk,
-    visit: &mut Visit<'_>,
-) -> (Walk, Result<(), JournalError>) {
-    let stopped = go_on(medium, &mut walk, u64::MAX, visit).map(drop);
-    (walk, stopped)
-}
-
 /// Walks over so many frames, if there are so many. Answers whether the end was met.
-fn go_on<M: Medium>(
+pub(crate) fn go_on<M: Medium>(
     medium: &M,
     walk: &mut Walk,
     frames: u64,

@@ -246,8 +246,9 @@ impl Bench {
     fn raw_appends(&self, bytes: usize, times: u64) -> Result<Vec<f64>, Failed> {
         let batch = vec![0x5a; bytes];
         let mut file = File::create(self.folder.join("raw")).map_err(unwritable)?;
+        let room = vec![0; bytes];
         for _ in 0..times {
-            file.write_all(&vec![0; bytes]).map_err(unwritable)?;
+            file.write_all(&room).map_err(unwritable)?;
         }
         file.sync_all().map_err(unwritable)?;
         file.seek(SeekFrom::Start(0)).map_err(unwritable)?;

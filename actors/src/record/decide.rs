@@ -333,32 +333,17 @@ fn due<F: Flow>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::lifecycle::RemoteStatus;
-    use crate::contract::text::Token;
-    use crate::contract::time::Ceiling;
     use crate::flows::processing::{Processing, ProcessingBinding};
     use crate::record::policy::Delays;
+    use crate::record::sample::{self, at};
     use std::sync::Arc;
-
-    fn at(seconds: f64) -> Timestamp {
-        Timestamp::new(seconds).expect("a time")
-    }
 
     fn worker(name: &str) -> WorkerToken {
         WorkerToken::new(name).expect("a worker")
     }
 
     fn binding(notification_id: &str) -> Arc<ProcessingBinding> {
-        let token = |text| Token::new(text).expect("a token");
-        Arc::new(ProcessingBinding {
-            event_id: token("event-1"),
-            notification_id: token(notification_id),
-            site_id: token("site-1"),
-            terminal_status: RemoteStatus::Published,
-            notification_sha256: Sha256::of(b"notification"),
-            capabilities_sha256: Sha256::of(b"capabilities"),
-            max_failures: Ceiling::new(5).expect("in range"),
-        })
+        Arc::new(sample::binding(notification_id))
     }
 
     /// Claimed at 40 for the second time, until 100.

@@ -167,37 +167,21 @@ fn end_lease<F: Flow>(record: Record<F>, event: &Event<F>) -> Result<State<F>, I
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::lifecycle::RemoteStatus;
     use crate::contract::receiver::{ReceiverState, WorkStatus};
-    use crate::contract::text::{ErrorCode, Sha256, Token, WorkerToken};
+    use crate::contract::text::{ErrorCode, Sha256, WorkerToken};
     use crate::contract::time::Ceiling;
     use crate::flows::dispatch::{Dispatch, DispatchBinding};
     use crate::flows::processing::{Processing, ProcessingBinding};
     use crate::record::event::Loss;
+    use crate::record::sample::{self, at, token};
     use crate::record::{Intervention, OperatorName, Reason};
-
-    fn at(seconds: f64) -> Timestamp {
-        Timestamp::new(seconds).expect("a time")
-    }
-
-    fn token(text: &str) -> Token {
-        Token::new(text).expect("a token")
-    }
 
     fn network() -> ErrorCode {
         ErrorCode::known("network")
     }
 
     fn binding() -> ProcessingBinding {
-        ProcessingBinding {
-            event_id: token("event-1"),
-            notification_id: token("notification-1"),
-            site_id: token("site-1"),
-            terminal_status: RemoteStatus::Published,
-            notification_sha256: Sha256::of(b"notification"),
-            capabilities_sha256: Sha256::of(b"older"),
-            max_failures: Ceiling::new(5).expect("in range"),
-        }
+        sample::binding("notification-1")
     }
 
     fn said(status: WorkStatus) -> ReceiverState {

@@ -24,6 +24,8 @@ pub mod intervention;
 pub mod lease;
 pub mod policy;
 pub mod rules;
+#[cfg(test)]
+mod sample;
 pub mod state;
 
 pub use command::{Command, Proof, Settlement};

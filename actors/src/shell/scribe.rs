@@ -207,7 +207,7 @@ fn gather(inbox: &Inbox) -> Option<(Vec<Append>, Waiting)> {
             waiting.push(next.done);
         }
         // Whoever is about to append something may do so first, where a processor is wanted.
-        if appends.len() == before || bytes >= GROUP_BYTES {
+        if appends.len() == before {
             return Some((appends, waiting));
         }
         std::thread::yield_now();
