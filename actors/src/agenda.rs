@@ -342,7 +342,8 @@ impl<C: Copy> Agenda<C> {
         self.len() == 0
     }
 
-    fn advance(&mut self, now: Timestamp) {
+    /// Tells the time: what became due until now is found without a search from here on.
+    pub fn advance(&mut self, now: Timestamp) {
         if now <= self.as_of {
             return;
         }

@@ -10,7 +10,12 @@ use std::fmt::Write as _;
 /// Prints a value in its canonical form.
 #[must_use]
 pub fn print(value: &Value) -> String {
-    let mut out = String::new();
+    print_into(String::new(), value)
+}
+
+/// The same into a text that has room for it.
+#[must_use]
+pub(crate) fn print_into(mut out: String, value: &Value) -> String {
     write(&mut out, value);
     out
 }

@@ -27,7 +27,9 @@ impl Payload {
     /// [`JsonInvalid`] for what is no JSON, or is over `bytes_max` in its canonical form.
     pub fn parse(bytes: &[u8], bytes_max: usize) -> Result<(Value, Self), JsonInvalid> {
         let value = Value::parse(bytes)?;
-        let payload = Self::of(&value);
+        // The canonical form is seldom longer than what it is made of.
+        let room = String::with_capacity(bytes.len());
+        let payload = Self::from_canonical(canonical::print_into(room, &value).into());
         if payload.text.len() > bytes_max { Err(JsonInvalid) } else { Ok((value, payload)) }
     }
 

@@ -6,10 +6,14 @@ use super::message::{Answer, answer};
 use crate::contract::text::Sha256;
 use crate::flows::{Answers, HealthView};
 use crate::health::{Class, Tally};
+use actix::dev::ToEnvelope;
 use actix::{Actor, Addr, Context, Handler, Message};
 
 /// Mailbox for more than can be under way.
 const MAILBOX: usize = 1 << 16;
+
+/// Moves it is told at once, at most.
+const SHIFTS: usize = 64;
 
 /// The actor.
 pub(crate) struct Projector<F: Answers> {
@@ -25,15 +29,75 @@ impl<F: Answers> Projector<F> {
     }
 }
 
+/// The way to a projector: it is told of moves many at a time, since a message for each would cost more
+/// than the counting, and of all of them before it is asked anything.
+pub(crate) struct Counts<F: Answers> {
+    projector: Addr<Projector<F>>,
+    /// Moves it was not told of yet.
+    shifts: Vec<Shift<F::Facet>>,
+}
+
+impl<F: Answers> Counts<F> {
+    pub(crate) fn of(projector: Addr<Projector<F>>) -> Self {
+        Self { projector, shifts: Vec::new() }
+    }
+
+    /// One record moved.
+    pub(crate) fn shift(
+        &mut self,
+        before: Option<Class<F::Facet>>,
+        after: Option<Class<F::Facet>>,
+    ) {
+        self.shifts.push(Shift { before, after });
+        if self.shifts.len() >= SHIFTS {
+            self.catch_up();
+        }
+    }
+
+    /// One record turned out to be damaged.
+    pub(crate) fn quarantine(&mut self, before: Option<Class<F::Facet>>) {
+        self.catch_up();
+        self.tell(Quarantine { before });
+    }
+
+    /// Asks for the health of the flow.
+    pub(crate) fn report(&mut self, report: Report<F>) {
+        self.catch_up();
+        self.tell(report);
+    }
+
+    fn catch_up(&mut self) {
+        if !self.shifts.is_empty() {
+            let shifts = std::mem::replace(&mut self.shifts, Vec::with_capacity(SHIFTS));
+            self.tell(Shifts(shifts));
+        }
+    }
+
+    fn tell<M>(&self, message: M)
+    where
+        M: Message<Result = ()> + Send + 'static,
+        <Projector<F> as Actor>::Context: ToEnvelope<Projector<F>, M>,
+        Projector<F>: Handler<M>,
+    {
+        if self.projector.try_send(message).is_err() {
+            // Its mailbox holds more than can be under way: it is gone, and health says so.
+            tracing::error!(code = "engine_stopped", "a projector is gone");
+        }
+    }
+}
+
+/// Records that moved, in their order.
+struct Shifts<T>(Vec<Shift<T>>);
+
 /// One record moved.
-pub(crate) struct Shift<T> {
-    pub(crate) before: Option<Class<T>>,
-    pub(crate) after: Option<Class<T>>,
+struct Shift<T> {
+    before: Option<Class<T>>,
+    after: Option<Class<T>>,
 }
 
 /// One record turned out to be damaged.
-pub(crate) struct Quarantine<T> {
-    pub(crate) before: Option<Class<T>>,
+struct Quarantine<T> {
+    before: Option<Class<T>>,
 }
 
 /// Asks for the health of the flow.
@@ -46,7 +110,7 @@ pub(crate) struct Report<F: Answers> {
     pub(crate) reply: Answer<F::Health>,
 }
 
-impl<T> Message for Shift<T> {
+impl<T> Message for Shifts<T> {
     type Result = ();
 }
 impl<T> Message for Quarantine<T> {
@@ -60,11 +124,13 @@ impl<F: Answers> Actor for Projector<F> {
     type Context = Context<Self>;
 }
 
-impl<F: Answers> Handler<Shift<F::Facet>> for Projector<F> {
+impl<F: Answers> Handler<Shifts<F::Facet>> for Projector<F> {
     type Result = ();
 
-    fn handle(&mut self, shift: Shift<F::Facet>, _: &mut Self::Context) {
-        self.tally.shift(shift.before, shift.after);
+    fn handle(&mut self, shifts: Shifts<F::Facet>, _: &mut Self::Context) {
+        for Shift { before, after } in shifts.0 {
+            self.tally.shift(before, after);
+        }
     }
 }
 

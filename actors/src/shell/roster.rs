@@ -44,9 +44,9 @@ impl<F: Answers> Roster<F> {
         }
     }
 
-    /// The address of an active record.
-    pub(crate) fn find(&self, identity: &Identity) -> Option<Addr<Entity<F>>> {
-        self.active.get(identity).map(|active| active.address.clone())
+    /// Whether the record is active.
+    pub(crate) fn knows(&self, identity: &Identity) -> bool {
+        self.active.contains_key(identity)
     }
 
     /// Adds a record that was activated.
@@ -54,27 +54,25 @@ impl<F: Answers> Roster<F> {
         self.active.insert(identity, Active { address, busy: 0, used: 0, mark });
     }
 
-    /// Notes where a record moved.
-    pub(crate) fn moved(&mut self, identity: &Identity, mark: Mark<F>) {
-        if let Some(active) = self.active.get_mut(identity) {
-            active.mark = mark;
-        }
-    }
-
-    /// Notes that a request is on its way to the record.
-    pub(crate) fn begin(&mut self, identity: &Identity) {
+    /// Notes that a request is on its way to the record, and answers where it is; `None` for one that
+    /// is not active.
+    pub(crate) fn begin(&mut self, identity: &Identity) -> Option<Addr<Entity<F>>> {
+        let active = self.active.get_mut(identity)?;
         self.clock += 1;
         self.busy += 1;
-        if let Some(active) = self.active.get_mut(identity) {
-            active.busy += 1;
-            active.used = self.clock;
-        }
+        active.busy += 1;
+        active.used = self.clock;
+        Some(active.address.clone())
     }
 
-    /// Notes that a request came back, and lets records go that were idle longest.
-    pub(crate) fn end(&mut self, identity: &Identity) {
+    /// Notes that a request came back, where the record moved with it, and lets records go that were
+    /// idle longest.
+    pub(crate) fn end(&mut self, identity: &Identity, moved: Option<Mark<F>>) {
         self.busy = self.busy.saturating_sub(1);
         if let Some(active) = self.active.get_mut(identity) {
+            if let Some(mark) = moved {
+                active.mark = mark;
+            }
             active.busy = active.busy.saturating_sub(1);
             if active.busy == 0 {
                 self.order.push_back((active.used, identity.clone()));

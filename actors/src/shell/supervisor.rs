@@ -7,7 +7,7 @@ use super::entity::{Entity, Surroundings};
 use super::message::{
     AbandonAll, Act, Ask, Claim, Failure, Finish, Finished, Grant, Health, NextAt, answer,
 };
-use super::projector::{Projector, Quarantine, Report, Shift};
+use super::projector::{Counts, Projector, Report};
 use super::reservations::Reservations;
 use super::roster::Roster;
 use crate::agenda::{Agenda, Slot, Waiting};
@@ -16,7 +16,6 @@ use crate::flows::Answers;
 use crate::health::Class;
 use crate::record::{Command, Identity, Key, Refusal, stream_of};
 use crate::tenure::Tenures;
-use actix::dev::ToEnvelope;
 use actix::fut::wrap_future;
 use actix::{Actor, ActorFutureExt as _, Addr, AsyncContext as _, Context, Handler};
 use std::collections::{HashMap, HashSet};
@@ -39,7 +38,7 @@ pub(crate) struct Supervisor<F: Answers> {
     agenda: Agenda<Class<F::Facet>>,
     roster: Roster<F>,
     damaged: HashSet<Identity>,
-    projector: Addr<Projector<F>>,
+    counts: Counts<F>,
     surroundings: Rc<Surroundings<F>>,
     keys: Reservations,
     /// The leases of this life.
@@ -66,7 +65,7 @@ impl<F: Answers> Supervisor<F> {
                 agenda,
                 roster,
                 damaged,
-                projector,
+                counts: Counts::of(projector),
                 surroundings,
                 keys: Reservations::of(keys),
                 tenures,
@@ -81,23 +80,28 @@ impl<F: Answers> Supervisor<F> {
         Entity::load(identity.clone(), stream, Rc::clone(&self.surroundings), me)
     }
 
-    /// The record's actor, activated when it rests.
-    fn activate(
-        &mut self,
-        identity: &Identity,
-        me: Addr<Self>,
-    ) -> Result<Addr<Entity<F>>, Failure> {
+    /// Activates the record when it rests.
+    fn activate(&mut self, identity: &Identity, me: Addr<Self>) -> Result<(), Failure> {
         if self.damaged.contains(identity) {
             return Err(Failure::Refused(Refusal::StateInvalid));
         }
-        if let Some(address) = self.roster.find(identity) {
-            return Ok(address);
-        }
         let entity = self.load(identity, me)?;
         let mark = entity.mark();
-        let address = entity.into_actor();
-        self.roster.add(identity.clone(), address.clone(), mark);
-        Ok(address)
+        self.roster.add(identity.clone(), entity.into_actor(), mark);
+        Ok(())
+    }
+
+    /// The record's actor, which has a request more on its way from now on.
+    fn begin_at(
+        &mut self,
+        identity: &Identity,
+        me: &Addr<Self>,
+    ) -> Result<Addr<Entity<F>>, Failure> {
+        if let Some(address) = self.roster.begin(identity) {
+            return Ok(address);
+        }
+        self.activate(identity, me.clone())?;
+        self.roster.begin(identity).ok_or(Failure::Stopped)
     }
 
     /// Keeps the record's other identity for it, and answers whether that is new; `None` when it is
@@ -107,17 +111,16 @@ impl<F: Answers> Supervisor<F> {
         F::unique_key(binding).map_or(Some(false), |key| self.keys.reserve(&act.identity, key))
     }
 
-    fn forward(&mut self, act: Act<F>, me: Addr<Self>) {
+    fn forward(&mut self, act: Act<F>, me: &Addr<Self>) {
         let identity = act.identity.clone();
         let Some(reserved) = self.reserve(&act) else {
             answer(act.reply, Err(Failure::Refused(Refusal::IdempotencyCollision)));
             return;
         };
-        let (reply, failure) = match self.activate(&identity, me) {
+        let (reply, failure) = match self.begin_at(&identity, me) {
             Ok(address) => {
-                self.roster.begin(&identity);
                 let Err(error) = address.try_send(act) else { return };
-                self.roster.end(&identity);
+                self.roster.end(&identity, None);
                 (error.into_inner().reply, Failure::Busy)
             }
             Err(failure) => (act.reply, failure),
@@ -136,14 +139,13 @@ impl<F: Answers> Supervisor<F> {
                 answer(claim.reply, Ok(None));
                 return;
             };
-            let failure = match self.activate(&identity, me.clone()) {
+            let failure = match self.begin_at(&identity, me) {
                 Ok(address) => {
-                    self.roster.begin(&identity);
                     let ends_at = claim.steady_seconds + claim.lease.seconds();
                     match address.try_send(Grant { claim, slot }) {
                         Ok(()) => return self.tenures.begin(identity, ends_at),
                         Err(error) => {
-                            self.roster.end(&identity);
+                            self.roster.end(&identity, None);
                             claim = error.into_inner().claim;
                             Failure::Busy
                         }
@@ -175,7 +177,7 @@ impl<F: Answers> Supervisor<F> {
                 Slot::Idle => None,
                 Slot::Waiting(Waiting { class, .. }) | Slot::Leased { class, .. } => Some(class),
             };
-            self.tell(Quarantine { before });
+            self.counts.quarantine(before);
         }
     }
 
@@ -187,7 +189,7 @@ impl<F: Answers> Supervisor<F> {
                 let found = entity.mark();
                 self.keys.settle(identity, found.unique);
                 self.agenda.place(identity, known.slot, found.slot);
-                self.tell(Shift { before: known.class, after: found.class });
+                self.counts.shift(known.class, found.class);
                 found.slot
             }
             Err(Failure::Refused(_)) => return self.quarantine(identity, known.slot),
@@ -198,18 +200,6 @@ impl<F: Answers> Supervisor<F> {
         };
         if died_too_often {
             self.quarantine(identity, slot);
-        }
-    }
-
-    fn tell<M>(&self, message: M)
-    where
-        M: actix::Message<Result = ()> + Send + 'static,
-        <Projector<F> as Actor>::Context: ToEnvelope<Projector<F>, M>,
-        Projector<F>: Handler<M>,
-    {
-        if self.projector.try_send(message).is_err() {
-            // Its mailbox holds more than can be under way: it is gone, and health says so.
-            tracing::error!(code = "engine_stopped", "a projector is gone");
         }
     }
 
@@ -226,13 +216,15 @@ impl<F: Answers> Supervisor<F> {
         let rest = wave.split_off(wave.len().min(WAVE));
         let mut answers = Vec::with_capacity(wave.len());
         for (identity, slot) in wave {
-            if let Err(Failure::Refused(_)) = self.activate(&identity, context.address()) {
+            if !self.roster.knows(&identity)
+                && let Err(Failure::Refused(_)) = self.activate(&identity, context.address())
+            {
                 self.quarantine(&identity, slot);
                 continue;
             }
             let (reply, receiver) = oneshot::channel();
             answers.push(receiver);
-            self.forward(Act { identity, ask: Ask::Do(command()), now, reply }, context.address());
+            self.forward(Act { identity, ask: Ask::Do(command()), now, reply }, &context.address());
         }
         let all = async move {
             let mut fault = None;
@@ -290,7 +282,9 @@ impl<F: Answers> Handler<Act<F>> for Supervisor<F> {
     type Result = ();
 
     fn handle(&mut self, act: Act<F>, context: &mut Self::Context) {
-        self.forward(act, context.address());
+        // What became due meanwhile is moved a little at a time, and not all by the next claim.
+        self.agenda.advance(act.now);
+        self.forward(act, &context.address());
     }
 }
 
@@ -307,7 +301,9 @@ impl<F: Answers> Handler<Finish<F>> for Supervisor<F> {
 
     fn handle(&mut self, finish: Finish<F>, context: &mut Self::Context) {
         let Finish { identity, finished } = finish;
-        self.roster.end(&identity);
+        if !matches!(finished, Finished::Moved { .. }) {
+            self.roster.end(&identity, None);
+        }
         match finished {
             Finished::Unchanged => return self.keys.settle(&identity, None),
             Finished::Moved { before, after } => {
@@ -316,8 +312,8 @@ impl<F: Answers> Handler<Finish<F>> for Supervisor<F> {
                     self.tenures.end(&identity);
                 }
                 self.agenda.place(&identity, before.slot, after.slot);
-                self.tell(Shift { before: before.class, after: after.class });
-                self.roster.moved(&identity, after);
+                self.counts.shift(before.class, after.class);
+                self.roster.end(&identity, Some(after));
             }
             Finished::NotClaimed { was, now, again } => {
                 self.agenda.place(&identity, was, now.slot);
@@ -348,7 +344,7 @@ impl<F: Answers> Handler<Health<F::Health>> for Supervisor<F> {
         let (due, expired) = (self.agenda.due_count(now), self.agenda.expired_count(now));
         let (held, parked) = (self.agenda.held_count(), self.agenda.parked_count());
         let expected = self.surroundings.expected;
-        self.tell(Report::<F> { due, expired, held, parked, expected, reply });
+        self.counts.report(Report { due, expired, held, parked, expected, reply });
     }
 }
 

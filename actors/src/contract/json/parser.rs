@@ -4,6 +4,9 @@
 
 use super::{DEPTH_MAX, INTEGER_DIGITS_MAX, Integer, JsonInvalid, Object, Value};
 
+/// Members an object gets room for at once; the contract's documents have about as many.
+const MEMBERS: usize = 8;
+
 /// Where the reading of a text is.
 pub(super) struct Parser<'a> {
     pub(super) text: &'a str,
@@ -53,7 +56,7 @@ impl Parser<'_> {
             return Err(JsonInvalid);
         }
         self.at += 1;
-        let mut members = Vec::new();
+        let mut members = Vec::with_capacity(MEMBERS);
         self.white_space();
         if self.eat(b'}') {
             return Ok(Value::Object(Object::default()));
