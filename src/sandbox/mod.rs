@@ -46,6 +46,7 @@ use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::routing::get;
+use axum::serve::ListenerExt as _;
 use book::{Book, BookInvalid, Summary};
 use faults::{Faults, Rates};
 use handler::Handling;
@@ -264,6 +265,12 @@ impl Sandbox {
         });
         let (stop, stopped) = oneshot::channel::<()>();
         let router = router(Arc::clone(&world));
+        // An answer of several writes must not wait for the acknowledgement of its first.
+        let listener = listener.tap_io(|connection| {
+            if connection.set_nodelay(true).is_err() {
+                tracing::debug!("a connection sends small pieces late");
+            }
+        });
         let server = tokio::spawn(async move {
             // Both a signal and a dropped sender end it.
             let ended = async { drop(stopped.await) };
