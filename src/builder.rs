@@ -21,7 +21,7 @@ use leasehold_journal::medium::Medium;
 use leasehold_journal::memory::MemoryDisk;
 use leasehold_journal::sled::SledMedium;
 use leasehold_journal::walk::Visit;
-use leasehold_journal::{Durability, JournalError, JournalId, Log, LogOptions};
+use leasehold_journal::{Durability, JournalError, JournalId, Log, LogOptions, Store};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -40,6 +40,9 @@ pub struct SourceRuntime {
     /// most 600: every lease has to be longer.
     pub longest_call_seconds: f64,
 }
+
+/// Puts something between the writer and its store.
+type Wrap = Box<dyn FnOnce(Box<dyn Store>) -> Box<dyn Store> + Send + Sync>;
 
 /// Which flow takes over from which, and the ceiling of its records, 1 to 20; `None` is switched off.
 ///
@@ -66,6 +69,7 @@ pub struct EngineBuilder {
     entropy: Arc<dyn Entropy>,
     abandon: bool,
     anchor_beside: bool,
+    wrap: Option<Wrap>,
 }
 
 /// Delays of each flow.
@@ -96,6 +100,7 @@ impl EngineBuilder {
             entropy: Arc::new(SystemEntropy),
             abandon: true,
             anchor_beside: true,
+            wrap: None,
         }
     }
 
@@ -167,6 +172,15 @@ impl EngineBuilder {
         self
     }
 
+    /// Puts something between the writer and its store, for whoever measures what a commit takes.
+    pub(crate) fn wrapping_store(
+        mut self,
+        wrap: impl FnOnce(Box<dyn Store>) -> Box<dyn Store> + Send + Sync + 'static,
+    ) -> Self {
+        self.wrap = Some(Box::new(wrap));
+        self
+    }
+
     /// Opens the journal, or makes it, verifies all of it, and starts the engine.
     ///
     /// # Errors
@@ -186,6 +200,13 @@ impl EngineBuilder {
                 opened(medium, log, visit)
             }),
             Place::Memory(disk) => Box::new(move |visit| opened(disk.medium(), log, visit)),
+        };
+        let open: OpenStore = match self.wrap {
+            None => open,
+            Some(wrap) => Box::new(|visit| {
+                let (store, reader) = open(visit)?;
+                Ok((wrap(store), reader))
+            }),
         };
         let runtime = Runtime::start(options, open).await?;
         let longest = self.source.as_ref().map(|source| source.longest_call_seconds);

@@ -142,3 +142,18 @@ impl Stopwatch {
         self.0.elapsed().as_secs_f64()
     }
 }
+
+/// Processor time of this process so far, in seconds: of all its threads, those that ended too. For reports
+/// and benchmarks; decides nothing. `None` where the system does not tell.
+#[cfg(unix)]
+#[allow(clippy::unnecessary_wraps)] // there is none on other systems
+pub(crate) fn processor_seconds() -> Option<f64> {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Some(used.tv_sec as f64 + used.tv_nsec as f64 * 1e-9)
+}
+
+/// Processor time of this process so far, in seconds: not known here.
+#[cfg(not(unix))]
+pub(crate) fn processor_seconds() -> Option<f64> {
+    None
+}

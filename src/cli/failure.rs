@@ -22,6 +22,8 @@ pub(super) enum Failed {
     Input(PathBuf),
     /// An output.
     Output(&'static str),
+    /// Work of the bench that did not go as it has to for its figures to mean anything.
+    Unmeasured(&'static str),
     /// Arguments that do not go together.
     Usage(&'static str),
     /// The system gives no threads.
@@ -45,6 +47,7 @@ impl Failed {
             | Self::Sandbox(_)
             | Self::Input(_)
             | Self::Output(_)
+            | Self::Unmeasured(_)
             | Self::Runtime
             | Self::SequenceMissing { .. } => 3,
         }
@@ -63,6 +66,7 @@ impl fmt::Display for Failed {
             // The caller's own argument, as it was typed.
             Self::Input(path) => write!(f, "input_unreadable: {} cannot be read", path.display()),
             Self::Output(what) => write!(f, "output_unwritable: {what}"),
+            Self::Unmeasured(what) => write!(f, "bench_invalid: {what}"),
             Self::Usage(what) => write!(f, "usage: {what}"),
             Self::SequenceMissing { end } => {
                 write!(f, "sequence_missing: the journal ends at record {end}")

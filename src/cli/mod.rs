@@ -10,7 +10,6 @@
 mod archive;
 mod audit;
 mod bench;
-mod bench_figures;
 mod doctor;
 mod documents;
 mod failure;

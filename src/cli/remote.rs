@@ -168,7 +168,8 @@ fn sandbox_digests() -> Result<(Sha256, Sha256), Failed> {
     crate::sandbox::receiver_digest().zip(crate::sandbox::source_digest()).ok_or(Failed::Runtime)
 }
 
-fn sandbox_clients(origin: &str) -> Result<Clients, Failed> {
+/// Clients of a sandbox at this origin.
+pub(super) fn sandbox_clients(origin: &str) -> Result<Clients, Failed> {
     let (receiver_pin, source_pin) = sandbox_digests()?;
     let key_id = Token::new(DEMO_KEY_ID).ok_or(Failed::Runtime)?;
     let signer = HmacSha256Signer::new(key_id, DEMO_KEY.to_vec().into()).ok_or(Failed::Runtime)?;

@@ -100,6 +100,12 @@ fn wrong_usage_ends_in_exit_2_with_a_usage_text() {
         vec!["sandbox", "--fault", "drop=0.9", "--fault", "5xx=0.9"],
         vec!["audit", "j", "--expect-head", "abc"],
         vec!["bench", "--records", "0"],
+        vec!["bench", "--in-flight", "0"],
+        vec!["bench", "--backlog", "4", "--settled", "5"],
+        vec!["bench", "--idle-seconds", "3601"],
+        vec!["bench", "--idle-seconds=-1"],
+        vec!["bench", "--idle-seconds", "nan"],
+        vec!["bench", "--http", "some"],
         vec!["health", "j", "--as-of", "-1"],
         vec!["archive", "j", "--to", "a"],
         vec!["archive", "j", "--older-than", "3"],
@@ -227,37 +233,74 @@ fn lists_filter_and_show_tells_one_records_history() {
     assert_eq!((code, text.starts_with("dispatch: ok")), (Some(0), true), "{text}");
 }
 
-#[test]
-fn the_bench_prints_every_figure() {
+/// The lines of a bench of 60 lives.
+fn benched(arguments: &[&str]) -> Vec<serde_json::Value> {
     let place = Place::new();
     let folder = place.path(".").display().to_string();
-    let (code, text) = stdout(&[
-        "bench",
-        "--records",
-        "64",
-        "--backlog",
-        "32",
-        "--in-flight",
-        "8",
-        "--folder",
-        &folder,
-    ]);
+    let mut all = vec!["bench", "--records", "60", "--in-flight", "8", "--folder", &folder];
+    all.extend(arguments);
+    let (code, text) = stdout(&all);
     assert_eq!(code, Some(0));
-    let figures: Vec<serde_json::Value> =
-        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+fn value(figures: &[serde_json::Value], name: &str) -> f64 {
+    let mut named = figures.iter().filter(|figure| figure["figure"] == name);
+    let figure = named.next().unwrap_or_else(|| panic!("no {name}"));
+    assert!(named.next().is_none(), "{name} twice");
+    figure["value"].as_f64().filter(|value| value.is_finite()).unwrap_or_else(|| panic!("{name}"))
+}
+
+#[test]
+fn the_bench_prints_every_figure() {
+    let figures =
+        benched(&["--backlog", "32", "--settled", "8", "--http", "24", "--idle-seconds", "0.05"]);
     for name in [
         "enqueue_per_second",
+        "enqueue_many_per_second",
         "lives_per_second",
+        "life_p50_seconds",
         "claim_p99_seconds",
+        "claim_beside_commit_p99_seconds",
         "health_seconds",
         "open_seconds",
+        "open_verifying_seconds",
         "audit_events_per_second",
+        "audit_cpu_seconds",
+        "audit_events_per_cpu_second",
         "disk_bytes_per_life",
+        "disk_of_record_bytes",
+        "disk_bytes_after_rounds",
+        "disk_of_record_bytes_after_rounds",
         "raw_limit_lives_per_second",
+        "lives_of_raw_limit",
+        "raw_single_append_p50_seconds",
+        "life_in_raw_single_appends",
+        "http_lives_per_second",
     ] {
-        let figure = figures.iter().find(|figure| figure["figure"] == name);
-        let figure = figure.unwrap_or_else(|| panic!("no {name}"));
-        assert!(figure["value"].as_f64().is_some_and(f64::is_finite), "{figure}");
-        assert_eq!(figure["records"], 64);
+        assert!(value(&figures, name) > 0.0, "{name}");
     }
+    assert!(value(&figures, "idle_cpu_seconds_per_minute") >= 0.0);
+    let beside = value(&figures, "claim_beside_commit_p99_seconds");
+    assert!(beside < value(&figures, "claim_p99_seconds"), "no claim is durable for nothing");
+    for figure in &figures {
+        let work = ["records", "backlog", "in_flight", "settled"].map(|key| figure[key].as_u64());
+        let expected = match figure["figure"].as_str().expect("a name") {
+            "http_lives_per_second" => [Some(24), Some(0), Some(64), None],
+            "idle_cpu_seconds_per_minute" => [Some(0), Some(32), Some(16), None],
+            name if name.ends_with("_after_rounds") => [Some(60), Some(0), Some(8), None],
+            _ => [Some(60), Some(32), Some(8), Some(8)],
+        };
+        assert_eq!(work, expected, "{figure}");
+    }
+}
+
+#[test]
+fn the_bench_leaves_out_what_is_not_asked_for() {
+    let figures = benched(&["--backlog", "4", "--http", "0"]);
+    for name in ["http_lives_per_second", "idle_cpu_seconds_per_minute"] {
+        assert!(figures.iter().all(|figure| figure["figure"] != name), "{name}");
+    }
+    assert!(figures.iter().all(|figure| figure.get("settled").is_none()));
+    assert!(value(&figures, "lives_per_second") > 0.0);
 }
