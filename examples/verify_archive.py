@@ -8,7 +8,8 @@ import argparse, hashlib, json, math, re, struct, sys
 
 # What follows one another in the bytes, as name:kind. `?` is a kind that may be missing; a name alone
 # is its own kind, or a token. Events are numbered from 0 in this order, flows from 1. An event's
-# name is followed by the states it may meet and the state it leaves.
+# name is followed by the states it may meet and the state it leaves. Steps are the events of a scope
+# that was paused, which is number 9.
 EVENTS = """
 registered vacant           pending    at:time binding payload settled:?outcome
 claimed    waiting          leased     at:time attempt:u32 owner:worker token_sha256:hash expires_at:time
@@ -21,6 +22,10 @@ lease_lost leased           ending     at:time next_at:time failures:u32 code lo
 requeued   failed/dismissed pending    at:time by:operator why:reason
 dismissed  failed/waiting   dismissed  at:time by:operator why:reason
 repinned   waiting          same       at:time digest:hash by:operator why:reason"""
+STEPS = """
+named      vacant           open       at:time scope
+paused     open             paused     at:time by:operator why:reason
+resumed    paused           open       at:time by:operator why:reason"""
 FLOWS = """
 flow         binding  payload progress  note          outcome  counted  completed identity
 dispatch     change   text    nothing   nothing       accepted attempts succeeded event_id
@@ -56,7 +61,9 @@ CHECKED = {
     "time": ("f64", lambda n: 0 <= n < math.inf),
     "token": matching("[A-Za-z0-9_.:-]{1,256}"), "worker": matching("[A-Za-z0-9_.:-]{1,128}"),
     "code": matching("[a-z][a-z0-9_.-]{0,127}"), "operator": matching("[!-~]{1,128}"),
-    "reason": matching(r"(?=.*\S)[^\x00-\x1f\x7f-\x9f]{1,500}")}
+    "reason": matching(r"(?=.*\S)[^\x00-\x1f\x7f-\x9f]{1,500}"),
+    "scope": matching("flow/(dispatch|lifecycle|notification|processing|delivery)|"
+                      "site/[A-Za-z0-9_.:-]{1,256}|destination/(cms|receiver|source)")}
 
 def rows(table):
     return [row.split() for row in table.strip().replace("\n ", " ").split("\n")]
@@ -66,8 +73,9 @@ def require(holds, *otherwise):
 def tagged_hash(tag, data):
     return hashlib.sha256(b"leasehold.journal." + tag + b".v1\0" + data).digest()
 
-EVENTS, WAITING = rows(EVENTS), ("pending", "watching", "retry_wait")
-FLOWS = [dict(zip(rows(FLOWS)[0], row)) for row in rows(FLOWS)]
+EVENTS, STEPS, WAITING = rows(EVENTS), rows(STEPS), ("pending", "watching", "retry_wait")
+FLOWS = {n: dict(zip(rows(FLOWS)[0], row)) for n, row in enumerate(rows(FLOWS)) if n}
+FLOWS[9] = {"flow": "control", "identity": "scope"}
 PARTS = {name: parts for name, *parts in rows(PARTS)}
 
 class Reader:
@@ -142,6 +150,12 @@ def evolve(state, row, event):
     return dict(moved, next_at=event["next_at"], failures=event.get("failures", 0),
                 progress=event.get("progress", state["progress"]))
 
+def steer(state, row, event):
+    """The same of a scope: it is paused and resumed in turns, after an event that names it."""
+    (name, before, after), at = row[:3], event["at"]
+    require(state["kind"] == before and at >= state.get("since", 0))
+    return dict(state, kind=after, since=at, binding=state.get("binding", event))
+
 def broken(state, counted):  # the first sentence about every state that is not true of this one
     kind, tried, updated_at = state["kind"], state["attempts"] > 0, state["updated_at"]
     holds = {"R1": state[counted] <= state["binding"]["ceiling"],
@@ -152,9 +166,10 @@ def broken(state, counted):  # the first sentence about every state that is not 
 
 def fold(states, chunks, sequence, stream, stored, chunked):
     """Moves a record on; answers what does not hold. From its first bad event on it stands still."""
-    if not 1 <= stream[0] < len(FLOWS):
+    if stream[0] not in FLOWS:
         return [("record_invalid", sequence, None, None)]
     flow, state = FLOWS[stream[0]], states.get(stream, {"kind": "vacant"})
+    events, move = (STEPS, steer) if flow["flow"] == "control" else (EVENTS, evolve)
     if state["kind"] == "quarantined":
         return []
     states[stream], code = {"kind": "quarantined"}, "record_damaged"
@@ -162,18 +177,19 @@ def fold(states, chunks, sequence, stream, stored, chunked):
         reader = Reader(whole(stored, chunks) if chunked else stored)
         code = "record_invalid"
         header, index = reader.take(2), reader.integer(4)
-        require(index < len(EVENTS) and header == bytes([stream[0], 1 if index < 8 else 2]))
-        event = reader.values(EVENTS[index][3:], flow)
+        require(index < len(events) and header == bytes([stream[0], 1 if index < 8 else 2]))
+        event = reader.values(events[index][3:], flow)
         require(reader.at == len(reader.data))
         code = "replay_invalid"
-        state = evolve(state, EVENTS[index], event)
+        state = move(state, events[index], event)
         identity = "/".join(state["binding"][name] for name in flow["identity"].split("/"))
         named = b"leasehold.stream.v1\0" + stream[:1] + identity.encode()
         require(stream[1:] == hashlib.sha256(named).digest()[:15])
         states[stream] = state
     except (ValueError, RecursionError):
         return [(code, sequence, flow["flow"], None)]
-    return [(code, sequence, flow["flow"], identity) for code in broken(state, flow["counted"])]
+    codes = broken(state, flow["counted"]) if "counted" in flow else []
+    return [(code, sequence, flow["flow"], identity) for code in codes]
 
 def whole(manifest, chunks):
     """A body from its chunks: the manifest has its length, its hash, and the hash of each chunk."""

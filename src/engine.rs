@@ -13,7 +13,7 @@ use leasehold_actors::flows::dispatch::Dispatch;
 use leasehold_actors::flows::lifecycle::Lifecycle;
 use leasehold_actors::flows::notification::Notify;
 use leasehold_actors::flows::processing::Processing;
-use leasehold_actors::shell::{Port, Runtime, RuntimeOptions};
+use leasehold_actors::shell::{Port, Runtime, RuntimeOptions, Steering};
 use leasehold_journal::Head;
 use leasehold_journal::memory::MemoryDisk;
 use std::path::Path;
@@ -116,6 +116,11 @@ impl Engine {
     #[must_use]
     pub fn delivery(&self) -> &Handle<Delivery> {
         &self.delivery
+    }
+
+    /// Pausing and resuming.
+    pub(crate) fn steering(&self) -> &Steering {
+        &self.runtime.ports().steering
     }
 
     /// How many settled records are just being registered with the next flow.

@@ -132,8 +132,8 @@ impl<F: Answers> Handle<F> {
         arguments::time::<F>(self.clock.now_seconds())
     }
 
-    /// Leases the next due record for this worker; `None` when nothing is due. Before that, every
-    /// lease that ran out is settled.
+    /// Leases the next due record for this worker; `None` when nothing is due that is not paused.
+    /// Before that, every lease that ran out is settled.
     ///
     /// `worker` is a token of at most 128 characters, `lease_seconds` more than 0 and at most 86,400.
     ///
@@ -254,7 +254,8 @@ impl<F: Answers> Handle<F> {
     }
 
     /// When the next thing has to be done, in seconds since 1970: a record is due, a lease ends.
-    /// `None` when nothing waits and nothing is leased.
+    /// `None` when nothing waits and nothing is leased. What is paused is waited for by [`Self::moves`],
+    /// which a resume counts up.
     ///
     /// # Errors
     /// [`Error::Blocked`] with `time_invalid`.
@@ -264,7 +265,7 @@ impl<F: Answers> Handle<F> {
         Ok(next.map(Timestamp::seconds))
     }
 
-    /// Counts up whenever a record of the flow moved.
+    /// Counts up whenever a record of the flow moved, or something was paused or resumed.
     #[must_use]
     pub fn moves(&self) -> watch::Receiver<u64> {
         self.port.moves()

@@ -13,6 +13,7 @@
 //! | [`handle`] | one handle per flow: enqueue, claim, settle, status, health |
 //! | [`flows`] | what each flow offers beside: registering and status |
 //! | [`intervene`] | what an operator may do to a record |
+//! | [`controls`] | what an operator may pause |
 //! | [`worker`] | claim, call, settle; a host's own client |
 //! | [`pipeline`] | workers of several flows side by side |
 //! | [`http`] | the CMS over HTTPS |
@@ -29,6 +30,7 @@ pub mod builder;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod controls;
 pub mod engine;
 pub mod error;
 pub mod flows;
@@ -47,6 +49,7 @@ pub use error::Error;
 pub use flows::DispatchClaimParts;
 pub use handle::{Claim, Handle, LEASE_SECONDS, Registered};
 pub use intervene::Intervened;
+pub use leasehold_actors::control::{PausedScope, Scope, Side};
 pub use leasehold_actors::flows::delivery::{
     Delivery, DeliveryAttempt, DeliveryClaim, DeliveryHealth, DeliveryRequest, DeliveryStatus,
 };

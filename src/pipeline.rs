@@ -77,7 +77,8 @@ impl<'a> Pipeline<'a> {
         self.stages.push((next_at, handle.moves()));
     }
 
-    /// Works until nothing waits and nothing is leased in any of the flows.
+    /// Works until nothing waits and nothing is leased in any of the flows. What is paused does not count:
+    /// it is there for the next time.
     ///
     /// # Errors
     /// The first [`Error`] that is not about one record; [`Error::Journal`] also when a hand-over could

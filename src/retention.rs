@@ -69,7 +69,8 @@ pub struct Moved {
     pub frames: u64,
     /// Completed records known at its end; the journal keeps a small final entry of each.
     pub completed: u64,
-    /// Other records known at its end; the journal keeps them whole, and they go on.
+    /// Other records known at its end, what was ever paused among them; the journal keeps them whole,
+    /// and they go on.
     pub others: u64,
     /// The archive's name.
     pub file: String,
@@ -294,6 +295,7 @@ impl Choice {
             count(&flows.notification),
             count(&flows.processing),
             count(&flows.delivery),
+            (0, flows.controls.count() as u64),
         ];
         Some(Moved {
             journal: id.to_string(),

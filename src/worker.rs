@@ -154,7 +154,7 @@ pub struct DrainOptions {
     pub worker: String,
 }
 
-/// Works until nothing of the flow waits and nothing is leased, or until `stop` turns true: then no
+/// Works until nothing of the flow waits and nothing is leased (what is paused does not count), or until `stop` turns true: then no
 /// new claim is made and the calls under way end first. `seen` is told every attempt.
 ///
 /// # Errors

@@ -26,6 +26,13 @@ impl Blocked {
         Self::new::<F>(refusal.code())
     }
 
+    /// A code of this name about what is paused, which is of no flow.
+    #[must_use]
+    pub fn control(name: &str) -> Self {
+        let code = format!("control.{name}");
+        Self(ErrorCode::new(&code).expect("a name of ours makes a code"))
+    }
+
     /// The whole code.
     #[must_use]
     pub fn code(&self) -> &str {

@@ -37,11 +37,22 @@ pub const R5: Invariant = Invariant {
                leads out of the last two",
 };
 
+/// What is paused.
+pub const P1: Invariant = Invariant {
+    id: "P1",
+    sentence: "pauses and resumes of a scope alternate, after one event that names it, and no time goes \
+               back",
+};
+/// Where that is kept.
+pub const P2: Invariant =
+    Invariant { id: "P2", sentence: "the events of a scope lie in the stream of its name" };
+
 /// All of them.
-pub const ALL: [Invariant; 5] = [R1, R2, R3, R4, R5];
+pub const ALL: [Invariant; 7] = [R1, R2, R3, R4, R5, P1, P2];
 
 /// The first invariant that the state breaks. R5 holds by the shape of the states and by `evolve`,
-/// which knows no event that leaves them; a test tries every event on them.
+/// which knows no event that leaves them; a test tries every event on them. P1 and P2 are not about
+/// records: they hold by the `evolve` and the replay of [`crate::control`], which take nothing else.
 #[must_use]
 pub fn broken<F: Flow>(state: &State<F>) -> Option<Invariant> {
     let record = state.record()?;

@@ -13,6 +13,7 @@
 //! | [`codec`] | where events meet bytes |
 //! | [`replay`] | states from records |
 //! | [`carried`] | what archived records came to |
+//! | [`control`] | what an operator pauses |
 //! | [`agenda`] | what is due when, in which order |
 //! | [`tenure`] | leases by a clock that never jumps |
 //! | [`health`] | counts per flow and state |
@@ -24,6 +25,7 @@ pub mod arguments;
 pub mod carried;
 pub mod codec;
 pub mod contract;
+pub mod control;
 pub mod flows;
 pub mod health;
 pub mod invariants;

@@ -12,10 +12,12 @@
 //! | [`check`] | the audit |
 //! | [`doctor`] | what is wrong that the database does not report |
 //! | [`records`] | its part about the records of each flow |
+//! | [`controls`] | its part about what was ever paused |
 //! | [`report`] | its findings |
 
 pub mod archives;
 pub mod check;
+pub mod controls;
 pub mod doctor;
 pub mod records;
 pub mod report;

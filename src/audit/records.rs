@@ -1,7 +1,9 @@
 //! The audit of every flow's records: decoding, replay, invariants, projections.
 
 use super::check::finding;
+use super::controls::{self, ControlAudit};
 use super::report::Finding;
+use leasehold_actors::control::is_control;
 use leasehold_actors::flows::Answers;
 use leasehold_actors::flows::delivery::Delivery;
 use leasehold_actors::flows::dispatch::Dispatch;
@@ -24,6 +26,7 @@ pub(super) struct FlowAudits {
     notification: FlowAudit<Notify>,
     processing: FlowAudit<Processing>,
     delivery: FlowAudit<Delivery>,
+    controls: ControlAudit,
 }
 
 impl FlowAudits {
@@ -33,6 +36,9 @@ impl FlowAudits {
         stream: StreamId,
         record: Result<Record, JournalError>,
     ) -> Option<Finding> {
+        if is_control(stream) {
+            return self.controls.take(sequence, stream, record);
+        }
         match flow_of(stream) {
             Some(FlowTag::Dispatch) => self.dispatch.take(sequence, stream, record),
             Some(FlowTag::Lifecycle) => self.lifecycle.take(sequence, stream, record),
@@ -51,6 +57,9 @@ impl FlowAudits {
         image: Result<Vec<u8>, JournalError>,
     ) -> Option<Finding> {
         let image = image.ok();
+        if is_control(stream) {
+            return self.controls.carry(sequence, stream, image);
+        }
         match flow_of(stream) {
             Some(FlowTag::Dispatch) => self.dispatch.carry(sequence, stream, image),
             Some(FlowTag::Lifecycle) => self.lifecycle.carry(sequence, stream, image),
@@ -72,17 +81,17 @@ impl FlowAudits {
         found.into_iter().flatten().collect()
     }
 
-    /// The flows that have records.
+    /// The flows that have records, and the scopes that were ever paused.
     pub(super) fn counts(&self) -> BTreeMap<&'static str, BTreeMap<&'static str, u64>> {
         let all = [
-            (FlowTag::Dispatch, self.dispatch.counts()),
-            (FlowTag::Lifecycle, self.lifecycle.counts()),
-            (FlowTag::Notification, self.notification.counts()),
-            (FlowTag::Processing, self.processing.counts()),
-            (FlowTag::Delivery, self.delivery.counts()),
+            (FlowTag::Dispatch.name(), self.dispatch.counts()),
+            (FlowTag::Lifecycle.name(), self.lifecycle.counts()),
+            (FlowTag::Notification.name(), self.notification.counts()),
+            (FlowTag::Processing.name(), self.processing.counts()),
+            (FlowTag::Delivery.name(), self.delivery.counts()),
+            (controls::NAME, self.controls.counts()),
         ];
-        let known = all.into_iter().filter(|(_, counts)| !counts.is_empty());
-        known.map(|(flow, counts)| (flow.name(), counts)).collect()
+        all.into_iter().filter(|(_, counts)| !counts.is_empty()).collect()
     }
 }
 

@@ -11,7 +11,7 @@ pub struct Finding {
     pub code: String,
     /// The record, where there is one.
     pub sequence: Option<u64>,
-    /// The flow, where it can be told.
+    /// The flow, where it can be told; `control` for what was paused.
     pub flow: Option<&'static str>,
     /// The record's identity, where it can be told.
     pub id: Option<String>,
@@ -36,7 +36,7 @@ pub struct Report {
     pub records: u64,
     /// Records 1 to this one are in archives and were not verified; 0 when all were.
     pub archived: u64,
-    /// Records by flow and state.
+    /// Records by flow and state; under `control` the scopes that were ever paused, where there are any.
     pub flows: BTreeMap<&'static str, BTreeMap<&'static str, u64>>,
     /// What does not hold.
     pub findings: Vec<Finding>,

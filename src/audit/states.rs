@@ -6,6 +6,7 @@ use leasehold_actors::agenda::{Agenda, Slot};
 use leasehold_actors::codec;
 use leasehold_actors::contract::text::Sha256;
 use leasehold_actors::contract::time::Timestamp;
+use leasehold_actors::control::{Controls, PausedScope, is_control};
 use leasehold_actors::flows::all::AllFlows;
 use leasehold_actors::flows::delivery::DeliveryHealth;
 use leasehold_actors::flows::dispatch::DispatchHealth;
@@ -14,8 +15,8 @@ use leasehold_actors::flows::notification::NotificationHealth;
 use leasehold_actors::flows::processing::ProcessingHealth;
 use leasehold_actors::flows::{Answers, HealthView};
 use leasehold_actors::health::{Tally, class};
-use leasehold_actors::record::{Event, Flow, Record, State, stream_of};
-use leasehold_actors::replay::{Replay, Replayed};
+use leasehold_actors::record::{Event, Flow, Record, State, StateKind, stream_of};
+use leasehold_actors::replay::{Replay, ReplayError, Replayed};
 use leasehold_journal::JournalError;
 use leasehold_journal::walk::Item;
 use serde::Serialize;
@@ -205,6 +206,10 @@ pub struct History<S: Serialize> {
     pub replays: bool,
     /// Its status at the end; null when there is none.
     pub status: Option<S>,
+    /// What keeps it from being given out: its flow, its site, its destination, as far as these are
+    /// paused. Empty for a record that is settled.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub paused: Vec<PausedScope>,
 }
 
 impl<S: Serialize> History<S> {
@@ -217,8 +222,9 @@ impl<S: Serialize> History<S> {
         F: Flow + Answers<Status = S>,
     {
         let wanted = stream_of(F::TAG, identity);
-        let mut replay = Replay::<F>::default();
-        let mut history = Self { archived: 0, events: Vec::new(), replays: true, status: None };
+        let (mut replay, mut controls) = (Replay::<F>::default(), Controls::default());
+        let (events, paused) = (Vec::new(), Vec::new());
+        let mut history = Self { archived: 0, events, replays: true, status: None, paused };
         let walked = source.walk(&mut |item| {
             match item {
                 Item::Record { sequence, stream, record } if stream == wanted => {
@@ -233,6 +239,13 @@ impl<S: Serialize> History<S> {
                     // With the archives at hand they were all told already.
                     history.archived = if history.events.is_empty() { tip.version } else { 0 };
                 }
+                Item::Record { stream, record, .. } if is_control(stream) => {
+                    let body = record.ok().map(|record| record.body);
+                    named_by_the_audit(controls.apply(stream, body.as_deref()).map(drop));
+                }
+                Item::Carried { stream, image, .. } if is_control(stream) => {
+                    named_by_the_audit(controls.carry(stream, image.ok().as_deref()));
+                }
                 Item::Base(_) | Item::Carried { .. } | Item::Record { .. } | Item::Frame(_) => {}
             }
             Ok(())
@@ -243,8 +256,25 @@ impl<S: Serialize> History<S> {
         history.replays &= !matches!(replay.get(wanted), Some(Replayed::Quarantined));
         if let Some(Replayed::Sound(state)) = replay.get(wanted) {
             history.status = F::status(state, now);
+            history.paused = covering(state, &controls);
         }
         Ok(history)
+    }
+}
+
+/// What is paused of that which a record belongs to, while it is not settled.
+fn covering<F: Flow>(state: &State<F>, controls: &Controls) -> Vec<PausedScope> {
+    let record = state.record().filter(|_| state.kind().is_some_and(StateKind::is_active));
+    let Some(record) = record else { return Vec::new() };
+    let site = F::site(&record.binding);
+    let paused = controls.paused().into_iter();
+    paused.filter(|paused| paused.scope.covers(F::TAG, site)).collect()
+}
+
+/// A scope that does not replay is quarantined in the replay itself.
+fn named_by_the_audit(applied: Result<(), ReplayError>) {
+    if let Err(error) = applied {
+        tracing::debug!(code = %error, "a pause or a resume does not replay");
     }
 }
 

@@ -364,5 +364,5 @@ fn a_state_that_breaks_an_invariant_is_told_by_its_id() {
     assert_eq!(broken_id(&State::Leased { record: record.clone(), lease: short }), Some("R3"));
     let wait = leasehold_actors::record::Wait::Pending;
     assert_eq!(broken_id(&State::Ready { record, wait }), Some("R4"));
-    assert_eq!(invariants::ALL.len(), 5);
+    assert_eq!(invariants::ALL.len(), 7);
 }

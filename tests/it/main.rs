@@ -25,6 +25,7 @@ mod lifecycle_scenarios;
 mod main_job;
 mod notification_client;
 mod notification_scenarios;
+mod pauses;
 mod processing_scenarios;
 mod receiver_client;
 mod retention;

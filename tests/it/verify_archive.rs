@@ -3,6 +3,7 @@
 
 mod lives;
 mod parts;
+mod scopes;
 
 use crate::main_job::{Place, printed};
 use crate::support::{accepted, change, change_with, example, program, run};

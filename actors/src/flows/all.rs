@@ -8,6 +8,7 @@ use super::processing::Processing;
 use crate::carried::{Origin, image_of};
 use crate::codec;
 use crate::contract::time::Timestamp;
+use crate::control::{self, Controls, is_control};
 use crate::record::identity::{flow_of, stream_of};
 use crate::record::{Flow, FlowTag};
 use crate::replay::{Replay, ReplayError, Replayed};
@@ -26,6 +27,8 @@ pub struct AllFlows {
     pub processing: Replay<Processing>,
     /// Flow `delivery`.
     pub delivery: Replay<Delivery>,
+    /// What was ever paused.
+    pub controls: Controls,
 }
 
 impl AllFlows {
@@ -39,6 +42,7 @@ impl AllFlows {
             latest_of(&self.notification),
             latest_of(&self.processing),
             latest_of(&self.delivery),
+            self.controls.latest(),
         ];
         latest.into_iter().flatten().max()
     }
@@ -50,6 +54,9 @@ impl AllFlows {
         stream: StreamId,
         body: Option<&[u8]>,
     ) -> Option<Result<(), ReplayError>> {
+        if is_control(stream) {
+            return Some(self.controls.apply(stream, body).map(drop));
+        }
         Some(match flow_of(stream)? {
             FlowTag::Dispatch => self.dispatch.apply(stream, body).map(drop),
             FlowTag::Lifecycle => self.lifecycle.apply(stream, body).map(drop),
@@ -62,6 +69,9 @@ impl AllFlows {
     /// The later of a time and the last time of one record.
     #[must_use]
     pub fn latest_after(&self, stream: StreamId, at: Option<Timestamp>) -> Option<Timestamp> {
+        if is_control(stream) {
+            return at.max(self.controls.last(stream));
+        }
         let Some(flow) = flow_of(stream) else { return at };
         let of_record = match flow {
             FlowTag::Dispatch => last_of(&self.dispatch, stream),
@@ -79,6 +89,9 @@ impl AllFlows {
         stream: StreamId,
         image: Option<&[u8]>,
     ) -> Option<Result<(), ReplayError>> {
+        if is_control(stream) {
+            return Some(self.controls.carry(stream, image));
+        }
         Some(match flow_of(stream)? {
             FlowTag::Dispatch => self.dispatch.carry(stream, image),
             FlowTag::Lifecycle => self.lifecycle.carry(stream, image),
@@ -97,6 +110,9 @@ impl AllFlows {
         stream: StreamId,
         origin: &mut dyn FnMut() -> Result<Origin, JournalError>,
     ) -> Result<Vec<u8>, JournalError> {
+        if is_control(stream) {
+            return self.controls.image(stream);
+        }
         match flow_of(stream) {
             Some(FlowTag::Dispatch) => image_of(self.dispatch.get(stream), origin),
             Some(FlowTag::Lifecycle) => image_of(self.lifecycle.get(stream), origin),
@@ -143,6 +159,9 @@ fn latest_of<F: Flow>(flow: &Replay<F>) -> Option<Timestamp> {
 /// When the event of a body happened; `None` for a body that is no event of its stream's flow.
 #[must_use]
 pub fn time_of(stream: StreamId, body: &[u8]) -> Option<Timestamp> {
+    if is_control(stream) {
+        return control::form::decode(body).ok().map(|event| event.at());
+    }
     match flow_of(stream)? {
         FlowTag::Dispatch => at::<Dispatch>(body),
         FlowTag::Lifecycle => at::<Lifecycle>(body),

@@ -4,6 +4,7 @@
 //! evolve, reply. While it waits its mailbox rests, so no command is decided on a state that is not
 //! known to be durable. Holds no rule.
 
+use super::controls::Gate;
 use super::message::{Act, Ask, Claim, Failure, Finish, Finished, Grant, Mark, answer};
 use super::port::{Granted, Recorded};
 use super::scribe::{Scribe, ScribeError};
@@ -40,6 +41,8 @@ pub(crate) struct Surroundings<F: Answers> {
     pub(crate) policy: Policy,
     /// The flow's pinned digest.
     pub(crate) expected: Option<Sha256>,
+    /// What is paused.
+    pub(crate) gate: Gate,
     /// Told of every record that completes.
     pub(crate) successor: Option<Successor<F>>,
 }
@@ -192,7 +195,7 @@ impl<F: Answers> Entity<F> {
 }
 
 /// What an append came to, as the caller sees it.
-fn settled(
+pub(super) fn settled(
     result: Result<Result<Placed, ScribeError>, oneshot::error::RecvError>,
 ) -> Result<Placed, Failure> {
     match result {
@@ -266,6 +269,10 @@ impl<F: Answers> Handler<Grant<F>> for Entity<F> {
             let now = self.mark();
             return self.finish(Finished::NotClaimed { was: slot, now, again: None });
         }
+        if let Some(site) = self.paused_site() {
+            let now = self.mark();
+            return self.finish(Finished::SetAside { was: slot, now, site, again: claim });
+        }
         let payload = match self.payload() {
             Ok(Some(payload)) => payload,
             Ok(None) => return self.finish(Finished::Damaged { slot, again: claim }),
@@ -303,6 +310,12 @@ impl<F: Answers> Handler<Grant<F>> for Entity<F> {
 }
 
 impl<F: Answers> Entity<F> {
+    /// The record's site, where that or the flow was paused since the record was picked.
+    fn paused_site(&self) -> Option<Box<str>> {
+        let site = F::site(&self.state.record()?.binding);
+        self.surroundings.gate.stops(F::TAG, site).then(|| site.into())
+    }
+
     /// Ends a lease whose claimant went away before it was told of it.
     fn give_back(&self, now: Timestamp) {
         let (reply, _) = oneshot::channel();

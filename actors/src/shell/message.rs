@@ -93,6 +93,8 @@ pub(crate) enum Finished<F: Flow> {
     Moved { before: Mark<F>, after: Mark<F> },
     /// A record that was picked was not claimed; it goes back to where it belongs.
     NotClaimed { was: Slot<Class<F::Facet>>, now: Mark<F>, again: Option<Claim<F>> },
+    /// Its flow or site is paused; the claim goes on to the next.
+    SetAside { was: Slot<Class<F::Facet>>, now: Mark<F>, site: Box<str>, again: Claim<F> },
     /// The record cannot be read; it is quarantined and the claim goes on to the next.
     Damaged { slot: Slot<Class<F::Facet>>, again: Claim<F> },
     /// What is on disk is not known to the entity; the journal has to be asked.

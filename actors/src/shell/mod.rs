@@ -10,11 +10,14 @@
 //! | [`entity`] | one actor per active record |
 //! | [`supervisor`] | one actor per flow: agenda, activation, passivation, expiry, restarts |
 //! | [`roster`], [`reservations`] | which records are active; who has which second identity |
+//! | [`controls`], [`shelf`] | what is paused, and the records that are put aside for it |
 //! | [`projector`] | one actor per flow: health |
+//! | [`waking`] | when there is something to do |
 //! | [`port`] | `Send + Sync` handles for any host |
 //! | [`start`] | from a replayed journal to running flows, hand-overs |
 //! | [`runtime`] | the engine's thread, from open to close |
 
+pub mod controls;
 pub mod entity;
 pub mod message;
 pub mod port;
@@ -23,9 +26,12 @@ pub mod reservations;
 pub mod roster;
 pub mod runtime;
 pub mod scribe;
+pub mod shelf;
 pub mod start;
 pub mod supervisor;
+pub mod waking;
 
+pub use controls::{Steered, Steering};
 pub use message::Failure;
 pub use port::{Granted, Port, Recorded};
 pub use runtime::{FlowOptions, HandOvers, OpenStore, Ports, Runtime, RuntimeOptions};

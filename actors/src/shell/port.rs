@@ -151,7 +151,7 @@ impl<F: Answers> Port<F> {
         self.ask(|reply| NextAt { now, steady_seconds, reply }).await
     }
 
-    /// Counts up whenever a record of the flow moved.
+    /// Counts up whenever a record of the flow moved, or something was paused or resumed.
     #[must_use]
     pub fn moves(&self) -> watch::Receiver<u64> {
         self.moves.clone()

@@ -3,6 +3,7 @@
 //! Owns the named thread with its actix system and the writer's thread. Must not know sled, clocks or
 //! configuration files.
 
+use super::controls::{Gate, Steering, Warden};
 use super::port::Port;
 use super::scribe::Scribe;
 use super::start::{Shared, start_flow, succession, take};
@@ -83,6 +84,8 @@ pub struct Ports {
     pub processing: Port<Processing>,
     /// Flow `delivery`.
     pub delivery: Port<Delivery>,
+    /// Pausing and resuming.
+    pub steering: Steering,
 }
 
 /// A running engine.
@@ -237,6 +240,7 @@ fn live(
             handing_over,
             not_handed_over,
             abandon_at,
+            gate: Gate::of(&replays.controls),
         };
         let ports = start_flows(options, replays, &shared).await;
         drop(shared);
@@ -281,7 +285,15 @@ async fn start_flows(
         terms(on.lifecycle, None).map(|terms| succession::<Dispatch, _>(&lifecycle, terms, shared));
     let dispatch = start_flow(replays.dispatch, options.dispatch, next, shared).await?;
     let delivery = start_flow(replays.delivery, options.delivery, None, shared).await?;
+    let listeners = vec![
+        dispatch.supervisor.clone().recipient(),
+        lifecycle.supervisor.clone().recipient(),
+        notification.supervisor.clone().recipient(),
+        processing.supervisor.clone().recipient(),
+        delivery.supervisor.clone().recipient(),
+    ];
     Ok(Ports {
+        steering: Warden::begin(replays.controls, listeners, shared),
         dispatch: dispatch.port,
         lifecycle: lifecycle.port,
         notification: notification.port,

@@ -3,6 +3,7 @@
 //! Owns the first agenda, tally and hand-overs of each flow. Must hold no rule: what is handed over is
 //! [`crate::flows::handover`]'s.
 
+use super::controls::Gate;
 use super::entity::{Successor, Surroundings};
 use super::message::{AbandonAll, Act, Ask, Failure, Mark};
 use super::port::Port;
@@ -73,12 +74,14 @@ pub(crate) struct Shared {
     /// The first failure of the journal over a hand-over.
     pub(crate) not_handed_over: Arc<OnceLock<JournalError>>,
     pub(crate) abandon_at: Option<Timestamp>,
+    /// What is paused.
+    pub(crate) gate: Gate,
 }
 
 /// A flow that runs.
 pub(crate) struct Running<F: Answers> {
     pub(crate) port: Port<F>,
-    supervisor: Addr<Supervisor<F>>,
+    pub(crate) supervisor: Addr<Supervisor<F>>,
 }
 
 /// Starts one flow: builds its agenda and tally, ends leases of an earlier life, and hands over what
@@ -123,6 +126,7 @@ pub(crate) async fn start_flow<F: Answers>(
         reader: Arc::clone(&shared.reader),
         policy: options.policy,
         expected: options.expected,
+        gate: shared.gate.clone(),
         successor,
     });
     if let Some(tell) = &surroundings.successor {

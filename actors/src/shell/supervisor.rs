@@ -5,13 +5,14 @@
 
 use super::entity::{Entity, Surroundings};
 use super::message::{
-    AbandonAll, Act, Ask, Claim, Failure, Finish, Finished, Grant, Health, NextAt, answer,
+    AbandonAll, Act, Ask, Claim, Failure, Finish, Finished, Grant, Health, answer,
 };
 use super::projector::{Counts, Projector, Report};
 use super::reservations::Reservations;
 use super::roster::Roster;
+use super::shelf::{Picked, Shelf};
 use crate::agenda::{Agenda, Slot, Waiting};
-use crate::contract::time::{Duration, Timestamp};
+use crate::contract::time::Timestamp;
 use crate::flows::Answers;
 use crate::health::Class;
 use crate::record::{Command, Identity, Key, Refusal, stream_of};
@@ -24,8 +25,6 @@ use tokio::sync::{oneshot, watch};
 
 /// Mailbox for more than can be under way: admission lets in far less.
 const MAILBOX: usize = 1 << 16;
-/// When to ask again while a record is being given out, in seconds.
-const SOON_SECONDS: f64 = 0.05;
 /// Leases ended side by side.
 const WAVE: usize = 1024;
 
@@ -35,18 +34,20 @@ type Then<A> = Box<dyn FnOnce(&mut A, &mut Context<A>, Option<Failure>)>;
 
 /// The actor.
 pub(crate) struct Supervisor<F: Answers> {
-    agenda: Agenda<Class<F::Facet>>,
-    roster: Roster<F>,
+    pub(super) agenda: Agenda<Class<F::Facet>>,
+    /// Due records of paused sites.
+    pub(super) shelf: Shelf<Class<F::Facet>>,
+    pub(super) roster: Roster<F>,
     damaged: HashSet<Identity>,
     counts: Counts<F>,
-    surroundings: Rc<Surroundings<F>>,
+    pub(super) surroundings: Rc<Surroundings<F>>,
     keys: Reservations,
     /// The leases of this life.
-    tenures: Tenures,
+    pub(super) tenures: Tenures,
     /// Claims that wait for expired leases to be ended; `None` while none are being ended.
     held: Option<Vec<Claim<F>>>,
     /// Counts up whenever a record moved, for those who wait for work.
-    moves: watch::Sender<u64>,
+    pub(super) moves: watch::Sender<u64>,
 }
 
 impl<F: Answers> Supervisor<F> {
@@ -63,6 +64,7 @@ impl<F: Answers> Supervisor<F> {
             let (held, tenures) = (None, Tenures::default());
             Self {
                 agenda,
+                shelf: Shelf::default(),
                 roster,
                 damaged,
                 counts: Counts::of(projector),
@@ -135,7 +137,8 @@ impl<F: Answers> Supervisor<F> {
     /// reached goes back to where it was.
     fn pick(&mut self, mut claim: Claim<F>, me: &Addr<Self>) {
         while !claim.reply.is_closed() {
-            let Some((identity, slot)) = self.agenda.pick(claim.now) else {
+            let gate = &self.surroundings.gate;
+            let Some((identity, slot)) = gate.pick(F::TAG, &mut self.agenda, claim.now) else {
                 answer(claim.reply, Ok(None));
                 return;
             };
@@ -171,6 +174,7 @@ impl<F: Answers> Supervisor<F> {
             "a record does not replay; it is left alone and the others go on"
         );
         self.roster.drop(identity);
+        self.shelf.forget(identity);
         self.agenda.place(identity, slot, Slot::Idle);
         if self.damaged.insert(identity.clone()) {
             let before = match slot {
@@ -184,6 +188,7 @@ impl<F: Answers> Supervisor<F> {
     /// Asks the journal what became of a record whose actor does not know.
     fn reconcile(&mut self, identity: &Identity, me: Addr<Self>, died_too_often: bool) {
         let Some(known) = self.roster.drop(identity) else { return };
+        self.shelf.forget(identity);
         let slot = match self.load(identity, me) {
             Ok(entity) => {
                 let found = entity.mark();
@@ -311,6 +316,7 @@ impl<F: Answers> Handler<Finish<F>> for Supervisor<F> {
                 if !matches!(after.slot, Slot::Leased { .. }) {
                     self.tenures.end(&identity);
                 }
+                self.shelf.forget(&identity);
                 self.agenda.place(&identity, before.slot, after.slot);
                 self.counts.shift(before.class, after.class);
                 self.roster.end(&identity, Some(after));
@@ -320,6 +326,13 @@ impl<F: Answers> Handler<Finish<F>> for Supervisor<F> {
                 if let Some(claim) = again {
                     self.pick(claim, &context.address());
                 }
+            }
+            Finished::SetAside { was, now, site, again } => {
+                self.tenures.end(&identity);
+                let (gate, aside) = (&self.surroundings.gate, (site, again.now));
+                let picked = Picked { identity, was, now: now.slot };
+                self.shelf.set_aside(gate, &mut self.agenda, aside, picked);
+                self.pick(again, &context.address());
             }
             Finished::Damaged { slot, again } => {
                 self.quarantine(&identity, slot);
@@ -341,29 +354,11 @@ impl<F: Answers> Handler<Health<F::Health>> for Supervisor<F> {
 
     fn handle(&mut self, health: Health<F::Health>, _: &mut Self::Context) {
         let Health { now, reply } = health;
-        let (due, expired) = (self.agenda.due_count(now), self.agenda.expired_count(now));
+        let due = self.agenda.due_count(now) + self.shelf.due_count(now);
+        let expired = self.agenda.expired_count(now);
         let (held, parked) = (self.agenda.held_count(), self.agenda.parked_count());
         let expected = self.surroundings.expected;
         self.counts.report(Report { due, expired, held, parked, expected, reply });
-    }
-}
-
-impl<F: Answers> Handler<NextAt> for Supervisor<F> {
-    type Result = ();
-
-    fn handle(&mut self, next: NextAt, _: &mut Self::Context) {
-        // A record that is just being given out is in no slot; it may come back in a moment.
-        let soon = Duration::new(SOON_SECONDS).map(|soon| next.now.after(soon));
-        let (agenda, tenures) = (&mut self.agenda, &self.tenures);
-        let next_at = agenda.next_at_beside(next.now, |identity| {
-            let left = tenures.left(identity, next.steady_seconds)?;
-            Some(next.now.after(Duration::new(left.max(SOON_SECONDS))?))
-        });
-        let next_at = match next_at {
-            None if self.roster.is_busy() => soon,
-            next_at => next_at,
-        };
-        answer(next.reply, Ok(next_at));
     }
 }
 

@@ -1,0 +1,261 @@
+//! Pausing and resuming in a running engine.
+//!
+//! Owns the one actor that takes an operator's pause or resume (decide, append, wait until durable,
+//! evolve, reply, as an entity does) and the gate that claims look at. Holds no rule: what follows from
+//! a command is [`crate::control`]'s.
+
+use super::entity::settled;
+use super::message::{Answer, Failure, answer};
+use super::scribe::Scribe;
+use super::start::Shared;
+use crate::agenda::{Agenda, Slot};
+use crate::contract::time::Timestamp;
+use crate::control::{
+    Closed, Command, Control, Controls, Event, Kept, PausedScope, Scope, decide, evolve, form,
+};
+use crate::record::{FlowTag, Identity, IllegalEvent, Refusal};
+use actix::fut::wrap_future;
+use actix::{
+    Actor, ActorFutureExt as _, Addr, AsyncContext as _, Context, Handler, Message, Recipient,
+};
+use leasehold_journal::{Append, StoreReader};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::sync::{Semaphore, oneshot, watch};
+
+/// Requests that may wait; operators are few.
+const MAILBOX: usize = 256;
+
+/// What is paused, seen by everybody on the engine's thread.
+#[derive(Clone, Default)]
+pub(crate) struct Gate(Rc<RefCell<Closed>>);
+
+impl Gate {
+    /// The gate of a journal.
+    pub(crate) fn of(controls: &Controls) -> Self {
+        Self(Rc::new(RefCell::new(Closed::of(controls))))
+    }
+
+    /// Whether nothing of this site is given out.
+    pub(crate) fn stops_site(&self, site: &str) -> bool {
+        self.0.borrow().stops_site(site)
+    }
+
+    /// Whether a record of this flow and site is not to be given out.
+    pub(crate) fn stops(&self, flow: FlowTag, site: &str) -> bool {
+        let closed = self.0.borrow();
+        closed.stops(flow) || closed.stops_site(site)
+    }
+
+    /// The record that goes first; none while the flow is paused.
+    pub(crate) fn pick<C: Copy>(
+        &self,
+        flow: FlowTag,
+        agenda: &mut Agenda<C>,
+        now: Timestamp,
+    ) -> Option<(Identity, Slot<C>)> {
+        if self.0.borrow().stops(flow) { None } else { agenda.pick(now) }
+    }
+
+    /// When the next thing has to be done. While the flow is paused that is the end of a lease, since
+    /// nothing is given out then whatever is due.
+    pub(crate) fn next_at<C: Copy>(
+        &self,
+        flow: FlowTag,
+        agenda: &mut Agenda<C>,
+        now: Timestamp,
+        until: impl Fn(&Identity) -> Option<Timestamp>,
+    ) -> Option<Timestamp> {
+        if !self.0.borrow().stops(flow) {
+            return agenda.next_at_beside(now, until);
+        }
+        let ends = agenda.leased().into_iter().filter_map(|(identity, slot)| match slot {
+            Slot::Leased { expires_at, .. } if expires_at > now => Some(expires_at),
+            Slot::Leased { .. } => Some(until(&identity).map_or(now, |end| end.max(now))),
+            Slot::Idle | Slot::Waiting(_) => None,
+        });
+        ends.min()
+    }
+
+    pub(super) fn set(&self, scope: &Scope, paused: bool) {
+        self.0.borrow_mut().set(scope, paused);
+    }
+}
+
+/// Tells a flow that a scope was paused or resumed; the gate says so already.
+#[derive(Clone)]
+pub(crate) struct Turned {
+    pub(crate) scope: Scope,
+    pub(crate) paused: bool,
+}
+
+/// A scope after a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Steered {
+    /// Its pause, durable; `None` for a scope that is open.
+    pub paused: Option<PausedScope>,
+    /// Whether the request changed it.
+    pub changed: bool,
+}
+
+struct Steer {
+    scope: Scope,
+    command: Command,
+    now: Timestamp,
+    reply: Answer<Steered>,
+}
+
+impl Message for Turned {
+    type Result = ();
+}
+impl Message for Steer {
+    type Result = ();
+}
+
+/// The actor: the one writer of all scopes.
+pub(crate) struct Warden {
+    controls: Controls,
+    gate: Gate,
+    scribe: Scribe,
+    reader: Arc<dyn StoreReader>,
+    /// The flows.
+    listeners: Vec<Recipient<Turned>>,
+    /// What is paused, for whoever asks from outside.
+    told: watch::Sender<Arc<[PausedScope]>>,
+}
+
+/// The next state of a scope, and the append that makes it durable.
+type Plan = (Control, Append);
+
+impl Warden {
+    /// Starts it.
+    pub(crate) fn begin(
+        controls: Controls,
+        listeners: Vec<Recipient<Turned>>,
+        shared: &Shared,
+    ) -> Steering {
+        let (told, paused) = watch::channel(controls.paused().into());
+        let (gate, scribe) = (shared.gate.clone(), shared.scribe.clone());
+        let reader = Arc::clone(&shared.reader);
+        let warden = Self::create(|context| {
+            context.set_mailbox_capacity(MAILBOX);
+            Self { controls, gate, scribe, reader, listeners, told }
+        });
+        Steering { warden, admission: Arc::clone(&shared.admission), paused }
+    }
+
+    fn control(&self, scope: &Scope) -> Result<Control, Failure> {
+        match self.controls.get(scope.stream()) {
+            None => Ok(Control::Vacant),
+            Some(Kept::Sound(control)) => Ok(control.clone()),
+            Some(Kept::Quarantined) => Err(Failure::Refused(Refusal::StateInvalid)),
+        }
+    }
+
+    /// What the command leads to; `None` when it is so already.
+    fn plan(
+        &self,
+        scope: &Scope,
+        command: Command,
+        now: Timestamp,
+    ) -> Result<Option<Plan>, Failure> {
+        let control = self.control(scope)?;
+        let events = decide(&control, scope, command, now).map_err(Failure::Refused)?;
+        if events.is_empty() {
+            return Ok(None);
+        }
+        let next = events
+            .iter()
+            .try_fold(control, evolve)
+            .map_err(|IllegalEvent| Failure::Refused(Refusal::StateInvalid))?;
+        let encode = |event: &Event| form::encode(event).map_err(Failure::Journal);
+        let bodies = events.iter().map(encode).collect::<Result<Vec<_>, _>>()?;
+        let stream = scope.stream();
+        let expected_version = self.reader.version(stream);
+        Ok(Some((next, Append { stream, expected_version, bodies })))
+    }
+
+    /// Takes over what is durable now, and opens or closes the gate before anybody is told.
+    fn advance(&mut self, scope: &Scope, next: Control) -> Option<PausedScope> {
+        let paused = PausedScope::of(&next);
+        self.controls.put(scope, next);
+        self.gate.set(scope, paused.is_some());
+        let turned = Turned { scope: scope.clone(), paused: paused.is_some() };
+        for listener in &self.listeners {
+            // Past the bound of its mailbox: a flow that is not told would keep records aside for good.
+            listener.do_send(turned.clone());
+        }
+        self.told.send_replace(self.controls.paused().into());
+        paused
+    }
+}
+
+impl Actor for Warden {
+    type Context = Context<Self>;
+}
+
+impl Handler<Steer> for Warden {
+    type Result = ();
+
+    fn handle(&mut self, steer: Steer, context: &mut Self::Context) {
+        let Steer { scope, command, now, reply } = steer;
+        let (next, append) = match self.plan(&scope, command, now) {
+            Ok(Some(plan)) => plan,
+            Ok(None) => {
+                let control = self.control(&scope);
+                let paused = control.map(|control| PausedScope::of(&control));
+                answer(reply, paused.map(|paused| Steered { paused, changed: false }));
+                return;
+            }
+            Err(failure) => {
+                answer(reply, Err(failure));
+                return;
+            }
+        };
+        let durable = self.scribe.append(append);
+        context.wait(wrap_future(durable).map(move |result, warden: &mut Self, _| {
+            // After a failed append nothing more is written in this life, so what is known stays.
+            let steered = settled(result)
+                .map(|_| Steered { paused: warden.advance(&scope, next), changed: true });
+            answer(reply, steered);
+        }));
+    }
+}
+
+/// The way in for hosts.
+#[derive(Debug, Clone)]
+pub struct Steering {
+    warden: Addr<Warden>,
+    admission: Arc<Semaphore>,
+    paused: watch::Receiver<Arc<[PausedScope]>>,
+}
+
+impl Steering {
+    /// Pauses or resumes a scope. When it answers, it is durable, and nothing of a paused scope is
+    /// given out from then on; leases that are out may settle.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    pub async fn steer(
+        &self,
+        scope: Scope,
+        command: Command,
+        now: Timestamp,
+    ) -> Result<Steered, Failure> {
+        let _admitted = self.admission.acquire().await.map_err(|_| Failure::Stopped)?;
+        let (reply, receiver) = oneshot::channel();
+        let sent = self.warden.try_send(Steer { scope, command, now, reply });
+        sent.map_err(|error| match error {
+            actix::prelude::SendError::Full(_) => Failure::Busy,
+            actix::prelude::SendError::Closed(_) => Failure::Stopped,
+        })?;
+        receiver.await.map_err(|_| Failure::Stopped)?
+    }
+
+    /// The scopes that are paused, in the order of their texts.
+    #[must_use]
+    pub fn paused(&self) -> Arc<[PausedScope]> {
+        Arc::clone(&self.paused.borrow())
+    }
+}

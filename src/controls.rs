@@ -1,0 +1,85 @@
+//! Pausing and resuming a flow, a site or a destination.
+//!
+//! Owns the check of who and why, and the reading of the clock. Must not decide anything about a scope
+//! or a record.
+
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::intervene::Intervened;
+use leasehold_actors::arguments::Blocked;
+use leasehold_actors::contract::time::Timestamp;
+use leasehold_actors::control::{Command, PausedScope, Scope};
+use leasehold_actors::flows::dispatch::Dispatch;
+use leasehold_actors::record::{Intervention, OperatorName, Reason};
+use leasehold_actors::shell::{Failure, Steered};
+
+impl Engine {
+    /// Pauses a scope: from when this answers on, none of its records is given out. They are still
+    /// registered and read, and leases that are out may settle or run out. It outlives the engine, until
+    /// somebody resumes it. A record goes on only when none of its flow, its site and its destination is
+    /// paused.
+    ///
+    /// `by` is 1 to 128 visible ASCII characters, `why` 1 to 500 characters without control characters;
+    /// both are kept in the journal. Pausing what is paused changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Blocked`] with `control.operator_invalid`, `control.reason_invalid`,
+    /// `control.time_invalid`, `control.clock_regressed`, or `control.state_invalid` for a scope that
+    /// does not replay; [`Error::Journal`].
+    pub async fn pause(
+        &self,
+        scope: Scope,
+        by: &str,
+        why: &str,
+    ) -> Result<Intervened<Option<PausedScope>>, Error> {
+        let intervention = intervention(by, why)?;
+        self.steer(scope, Command::Pause { intervention }).await
+    }
+
+    /// Lets a paused scope go on. Resuming what is open changes nothing.
+    ///
+    /// # Errors
+    /// As [`Self::pause`].
+    pub async fn resume(
+        &self,
+        scope: Scope,
+        by: &str,
+        why: &str,
+    ) -> Result<Intervened<Option<PausedScope>>, Error> {
+        let intervention = intervention(by, why)?;
+        self.steer(scope, Command::Resume { intervention }).await
+    }
+
+    /// What is paused, with who, why and since when, in the order of the scopes' texts.
+    #[must_use]
+    pub fn paused(&self) -> Vec<PausedScope> {
+        self.steering().paused().to_vec()
+    }
+
+    async fn steer(
+        &self,
+        scope: Scope,
+        command: Command,
+    ) -> Result<Intervened<Option<PausedScope>>, Error> {
+        let now = Timestamp::new(self.dispatch().clock().now_seconds())
+            .ok_or_else(|| Blocked::control("time_invalid"))?;
+        let steered = self.steering().steer(scope, command, now).await;
+        let Steered { paused, changed } = steered.map_err(failed)?;
+        Ok(Intervened { status: paused, changed })
+    }
+}
+
+/// A refusal is of no flow; what else fails, fails as everywhere.
+fn failed(failure: Failure) -> Error {
+    if let Failure::Refused(refusal) = failure {
+        return Blocked::control(refusal.code()).into();
+    }
+    Error::of::<Dispatch>(failure)
+}
+
+/// Checks who and why.
+fn intervention(by: &str, why: &str) -> Result<Intervention, Blocked> {
+    let by = OperatorName::new(by).ok_or_else(|| Blocked::control("operator_invalid"))?;
+    let why = Reason::new(why).ok_or_else(|| Blocked::control("reason_invalid"))?;
+    Ok(Intervention { by, why })
+}
