@@ -14,6 +14,7 @@ mod doctor;
 mod documents;
 mod failure;
 mod interventions;
+mod pauses;
 mod print;
 mod records;
 mod remote;
@@ -53,6 +54,8 @@ enum Command {
     Requeue(interventions::RequeueArguments),
     Dismiss(interventions::DismissArguments),
     Repin(interventions::RepinArguments),
+    Pause(pauses::PauseArguments),
+    Resume(pauses::ResumeArguments),
     Archive(retention::ArchiveArguments),
     Export(archive::ExportArguments),
     Verify(archive::VerifyArguments),
@@ -110,6 +113,8 @@ pub fn run() -> ExitCode {
         Command::Requeue(arguments) => on_tokio(interventions::requeue(arguments)),
         Command::Dismiss(arguments) => on_tokio(interventions::dismiss(arguments)),
         Command::Repin(arguments) => on_tokio(interventions::repin(arguments)),
+        Command::Pause(arguments) => on_tokio(pauses::pause(arguments)),
+        Command::Resume(arguments) => on_tokio(pauses::resume(arguments)),
         Command::Archive(arguments) => retention::run(&arguments),
         Command::Export(arguments) => archive::export(&arguments),
         Command::Verify(arguments) => archive::verify(&arguments),

@@ -1,19 +1,22 @@
 //! `leasehold health`, `list` and `show`: what is in a journal.
 
 use super::failure::Failed;
-use super::{Ended, print};
+use super::{Ended, pauses, print};
 use crate::audit::source::LARGE_BYTES;
 use crate::audit::{Finding, Happening, History, Row, Source, States};
 use crate::clock::{Clock as _, SystemClock};
 use clap::{Args, ValueEnum};
 use comfy_table::{Table, presets};
 use leasehold_actors::contract::time::Timestamp;
+use leasehold_actors::control::PausedScope;
 use leasehold_actors::flows::Answers;
 use leasehold_actors::flows::delivery::Delivery;
 use leasehold_actors::flows::dispatch::Dispatch;
 use leasehold_actors::flows::lifecycle::Lifecycle;
 use leasehold_actors::flows::notification::Notify;
 use leasehold_actors::flows::processing::Processing;
+use serde::Serialize;
+use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
 /// A flow, as on the command line.
@@ -85,7 +88,8 @@ impl FlowName {
 
 /// Print the health of every flow.
 ///
-/// Exits with 1 when a flow is blocked: a lease ran out, or a record failed or is quarantined.
+/// Exits with 1 when a flow is blocked: a lease ran out, or a record failed or is quarantined. What is
+/// paused is shown beside the flows, with who and why, and blocks none.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  leasehold health demo-journal")]
 pub(super) struct HealthArguments {
@@ -167,13 +171,24 @@ pub(super) fn health(arguments: &HealthArguments) -> Result<Ended, Failed> {
     let value =
         serde_json::to_value(&health).map_err(|_| Failed::Output("the health has no form"))?;
     let flows = value.as_object().ok_or(Failed::Output("the health has no form"))?;
+    let paused = states.flows.controls.paused();
     if arguments.json {
-        print::json(&value)?;
+        print::json(&Told { flows, paused: &paused })?;
     } else {
         flows.iter().try_for_each(|(flow, health)| health_lines(flow, health))?;
+        pauses::lines(&paused).iter().try_for_each(|line| print::line(line))?;
     }
     let fine = whole && flows.values().all(|health| health["status"] == "ok");
     Ok(if fine { Ended::Fine } else { Ended::Findings })
+}
+
+/// Health as `--json` prints it: the flows, and beside them what is paused, where anything is.
+#[derive(Debug, Serialize)]
+struct Told<'a> {
+    #[serde(flatten)]
+    flows: &'a Map<String, Value>,
+    #[serde(skip_serializing_if = "<[PausedScope]>::is_empty")]
+    paused: &'a [PausedScope],
 }
 
 /// One flow's health; a flow without records takes no lines.
@@ -201,6 +216,9 @@ pub(super) fn health_lines(flow: &str, health: &serde_json::Value) -> Result<(),
 pub(super) fn list(arguments: &ListArguments) -> Result<Ended, Failed> {
     let (states, whole) = states(&arguments.path)?;
     let ended = if whole { Ended::Fine } else { Ended::Findings };
+    for line in pauses::lines(&states.flows.controls.paused()) {
+        eprintln!("{line}"); // beside the records, whose lines are for machines too
+    }
     let rows = states.rows().into_iter().filter(|row| {
         arguments.flow.is_none_or(|flow| row.flow == flow.name())
             && arguments.state.is_none_or(|state| row.state == state.name())
@@ -261,6 +279,7 @@ fn history<F: Answers>(
         for happening in &history.events {
             print::line(&happened(happening))?;
         }
+        pauses::lines(&history.paused).iter().try_for_each(|line| print::line(line))?;
         if let Some(status) = &history.status {
             print::line(&describe(status)?)?;
         }

@@ -5,10 +5,11 @@
 
 use super::failure::Failed;
 use super::records::{FlowName, health_lines, open, table};
-use super::{Ended, print};
+use super::{Ended, pauses, print};
 use crate::audit::{Past, Row, TravelError, Until};
 use clap::Args;
 use leasehold_actors::contract::time::Timestamp;
+use leasehold_actors::control::PausedScope;
 use leasehold_journal::JournalError;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -57,6 +58,9 @@ struct Told {
     /// The code of the damage behind [`Self::end`].
     damaged: Option<&'static str>,
     health: Map<String, Value>,
+    /// What was paused; left out where nothing was.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    paused: Vec<PausedScope>,
     records: Vec<Row>,
 }
 
@@ -123,6 +127,7 @@ fn tell(past: &Past, as_of: Timestamp, flow: Option<FlowName>) -> Result<Told, F
         end: past.end,
         damaged: past.damaged.as_ref().map(JournalError::code),
         health,
+        paused: past.states.flows.controls.paused(),
         records: past.states.rows().into_iter().filter(|row| wanted(row.flow)).collect(),
     })
 }
@@ -135,6 +140,7 @@ fn text(told: Told) -> Result<(), Failed> {
         print::time(as_of)
     ))?;
     told.health.iter().try_for_each(|(flow, health)| health_lines(flow, health))?;
+    pauses::lines(&told.paused).iter().try_for_each(|line| print::line(line))?;
     print::line(&table(told.records).to_string())
 }
 

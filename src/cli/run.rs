@@ -4,7 +4,7 @@ use super::documents::{self, Document};
 use super::failure::Failed;
 use super::remote::{Clients, Plan, Remote, Sides};
 use super::summary::{Registered, Stages, Summary};
-use super::{Ended, signals};
+use super::{Ended, pauses, signals};
 use crate::clock::Stopwatch;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -82,6 +82,9 @@ pub(super) async fn run(arguments: RunArguments) -> Result<Ended, Failed> {
     let (remote, plan) = Remote::of(arguments.config.as_deref())?;
     let stages = stages(&arguments, remote.sides())?;
     let engine = remote.engine(&arguments.journal, &plan)?.open().await?;
+    for line in pauses::lines(&engine.paused()) {
+        eprintln!("{line}"); // what stays unsettled for that
+    }
     let (clients, sandbox) = remote.start(&arguments.journal).await?;
     let stop = signals::draining();
     let mut summary = Summary { read: documents.len() as u64, ..Summary::default() };

@@ -1,5 +1,6 @@
 //! A flow, a site or a destination is paused by an operator, recorded with who and why (D12).
 
+mod command_line;
 mod journal;
 
 use crate::support::{accepted, change, code, engine, run};
