@@ -21,6 +21,7 @@
 //! | [`audit`] | walk a journal, rebuild every record, findings |
 //! | [`sandbox`] | a local CMS with faults on demand |
 //! | [`config`] | the command line's configuration file |
+//! | [`pages`] | what HTML pages are made of |
 //! | [`clock`] | time and randomness |
 //!
 //! Decisions are in `leasehold-actors`, bytes in `leasehold-journal`; arrows point this way only.
@@ -37,6 +38,7 @@ pub mod flows;
 pub mod handle;
 pub mod http;
 pub mod intervene;
+pub mod pages;
 pub mod pipeline;
 pub mod retention;
 pub mod sandbox;
