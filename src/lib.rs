@@ -22,6 +22,7 @@
 //! | [`sandbox`] | a local CMS with faults on demand |
 //! | [`config`] | the command line's configuration file |
 //! | [`pages`] | what HTML pages are made of |
+//! | [`times`] | times as people read them |
 //! | [`clock`] | time and randomness |
 //!
 //! Decisions are in `leasehold-actors`, bytes in `leasehold-journal`; arrows point this way only.
@@ -42,6 +43,7 @@ pub mod pages;
 pub mod pipeline;
 pub mod retention;
 pub mod sandbox;
+pub mod times;
 pub mod worker;
 
 pub use builder::{EngineBuilder, FlowDelays, HandOver, SourceRuntime};

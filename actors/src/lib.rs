@@ -18,6 +18,7 @@
 //! | [`tenure`] | leases by a clock that never jumps |
 //! | [`health`] | counts per flow and state |
 //! | [`invariants`] | what is always true, with ids |
+//! | [`explain`] | why a record stands where it stands |
 //! | [`shell`] | actix: scribe, entity, supervisor, projector |
 
 pub mod agenda;
@@ -26,6 +27,7 @@ pub mod carried;
 pub mod codec;
 pub mod contract;
 pub mod control;
+pub mod explain;
 pub mod flows;
 pub mod health;
 pub mod invariants;

@@ -8,6 +8,7 @@
 //! | [`source`] | a folder or an archive, as something to walk over |
 //! | [`archives`] | the archives of one journal, in their order |
 //! | [`states`] | every record's state, and one record's history |
+//! | [`explain`] | why one record stands where it stands |
 //! | [`travel`] | the state of everything at an earlier point |
 //! | [`check`] | the audit |
 //! | [`doctor`] | what is wrong that the database does not report |
@@ -19,6 +20,7 @@ pub mod archives;
 pub mod check;
 pub mod controls;
 pub mod doctor;
+pub mod explain;
 pub mod records;
 pub mod report;
 pub mod source;
@@ -26,6 +28,7 @@ pub mod states;
 pub mod travel;
 
 pub use check::audit;
+pub use explain::{Pins, explain};
 pub use report::{Finding, Report};
 pub use source::Source;
 pub use states::{Happening, History, Row, States};

@@ -12,6 +12,7 @@ mod audit;
 mod bench;
 mod doctor;
 mod documents;
+mod explain;
 mod failure;
 mod interventions;
 mod pauses;
@@ -49,6 +50,7 @@ enum Command {
     Health(records::HealthArguments),
     List(records::ListArguments),
     Show(records::ShowArguments),
+    Explain(explain::ExplainArguments),
     Audit(audit::AuditArguments),
     Replay(replay::ReplayArguments),
     Requeue(interventions::RequeueArguments),
@@ -91,6 +93,7 @@ pub fn run() -> ExitCode {
         Command::Health(_)
             | Command::List(_)
             | Command::Show(_)
+            | Command::Explain(_)
             | Command::Audit(_)
             | Command::Replay(_)
             | Command::Archive(_)
@@ -108,6 +111,7 @@ pub fn run() -> ExitCode {
         Command::Health(arguments) => records::health(&arguments),
         Command::List(arguments) => records::list(&arguments),
         Command::Show(arguments) => records::show(&arguments),
+        Command::Explain(arguments) => explain::run(&arguments),
         Command::Audit(arguments) => audit::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Requeue(arguments) => on_tokio(interventions::requeue(arguments)),

@@ -1,7 +1,7 @@
 //! Printing: lines to stdout, times as people read them.
 
 use super::failure::Failed;
-use jiff::Timestamp;
+use crate::times;
 use serde::Serialize;
 use std::io::Write as _;
 
@@ -19,9 +19,7 @@ pub(super) fn json(value: &impl Serialize) -> Result<(), Failed> {
 
 /// Seconds since 1970 as UTC, to the second.
 pub(super) fn time(seconds: f64) -> String {
-    // Out of the calendar's range, the number is what there is to show.
-    Timestamp::from_second(seconds as i64)
-        .map_or_else(|_| format!("{seconds}"), |at| at.to_string())
+    times::to_the_second(seconds)
 }
 
 /// A time that may be missing.

@@ -2,7 +2,7 @@
 
 use super::failure::Failed;
 use super::{Ended, pauses, print};
-use crate::audit::source::LARGE_BYTES;
+use crate::audit::source::{LARGE_BYTES, Walked};
 use crate::audit::{Finding, Happening, History, Row, Source, States};
 use crate::clock::{Clock as _, SystemClock};
 use clap::{Args, ValueEnum};
@@ -150,7 +150,7 @@ pub(super) fn open(path: &Path) -> Result<Source, Failed> {
     Ok(Source::open(path)?)
 }
 
-fn as_of(given: Option<f64>) -> Result<Timestamp, Failed> {
+pub(super) fn as_of(given: Option<f64>) -> Result<Timestamp, Failed> {
     let seconds = given.unwrap_or_else(|| SystemClock.now_seconds());
     Timestamp::new(seconds).ok_or(Failed::Usage("a time is a number of seconds, not negative"))
 }
@@ -158,10 +158,15 @@ fn as_of(given: Option<f64>) -> Result<Timestamp, Failed> {
 /// All records, and whether the anchors agree; what they know better is announced.
 pub(super) fn states(path: &Path) -> Result<(States, bool), Failed> {
     let (states, walked) = States::read(&open(path)?)?;
+    doubted(&walked);
+    Ok((states, walked.doubt.is_none()))
+}
+
+/// Announces what the anchors know better.
+pub(super) fn doubted(walked: &Walked) {
     if let Some(Finding { code, message, .. }) = &walked.doubt {
         eprintln!("leasehold: {code}: {message}; see `leasehold audit`");
     }
-    Ok((states, walked.doubt.is_none()))
 }
 
 pub(super) fn health(arguments: &HealthArguments) -> Result<Ended, Failed> {

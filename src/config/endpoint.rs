@@ -192,12 +192,17 @@ impl CmsConfig {
 }
 
 impl ReceiverConfig {
+    /// Its pinned capability digest, checked.
+    pub(super) fn digest(&self) -> Result<Sha256, ConfigInvalid> {
+        digest("receiver.capabilities_sha256", &self.capabilities_sha256)
+    }
+
     /// Makes the client; reads the secrets now.
     ///
     /// # Errors
     /// [`ConfigInvalid::Value`].
     pub fn client(&self, folder: &Path) -> Result<ReceiverClient, ConfigInvalid> {
-        let pin = digest("receiver.capabilities_sha256", &self.capabilities_sha256)?;
+        let pin = self.digest()?;
         let mut options = ReceiverOptions::new(self.origin.clone(), pin);
         options.allow_http_loopback = self.allow_http_loopback;
         options.timeout_seconds = self.timeout_seconds;
@@ -207,12 +212,17 @@ impl ReceiverConfig {
 }
 
 impl SourceConfig {
+    /// Its pinned capability digest, checked.
+    pub(super) fn digest(&self) -> Result<Sha256, ConfigInvalid> {
+        digest("source.capabilities_sha256", &self.capabilities_sha256)
+    }
+
     /// Makes the client; reads the secrets now.
     ///
     /// # Errors
     /// [`ConfigInvalid::Value`].
     pub fn client(&self, folder: &Path) -> Result<SourceClient, ConfigInvalid> {
-        let pin = digest("source.capabilities_sha256", &self.capabilities_sha256)?;
+        let pin = self.digest()?;
         let mut options = SourceOptions::new(self.origin.clone(), pin);
         options.allow_http_loopback = self.allow_http_loopback;
         options.timeout_seconds = self.timeout_seconds;

@@ -11,6 +11,7 @@ pub use endpoint::{
 };
 pub use flow::FlowConfig;
 
+use leasehold_actors::contract::text::Sha256;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
@@ -102,6 +103,17 @@ impl Config {
         })?;
         config.check()?;
         Ok(config)
+    }
+
+    /// The pinned digests of the receiver and of the source runtime, where they are configured. Needs no
+    /// secret and calls nobody.
+    ///
+    /// # Errors
+    /// [`ConfigInvalid::Value`] for one that is no digest.
+    pub fn digests(&self) -> Result<(Option<Sha256>, Option<Sha256>), ConfigInvalid> {
+        let receiver = self.receiver.as_ref().map(ReceiverConfig::digest).transpose()?;
+        let source = self.source.as_ref().map(SourceConfig::digest).transpose()?;
+        Ok((receiver, source))
     }
 
     /// The folder that files named in the configuration are relative to.

@@ -83,6 +83,11 @@ fn nothing_that_is_printed_or_logged_carries_a_payload_a_key_or_an_answer() {
         let mut show = program();
         show.arg("show").arg(&journal).args(["dispatch", "event-0", "--json"]);
         commands.push(show);
+        for (flow, id) in [("dispatch", "event-0"), ("delivery", "change/event-0")] {
+            let mut explain = program();
+            explain.arg("explain").arg(&journal).args([flow, id, "--config"]).arg(&config);
+            commands.push(explain);
+        }
         for command in commands {
             // The file is named in the report of a refused document; its folder is not ours to hide.
             let ours = said(command).await.replace(&file.display().to_string(), "FILE");

@@ -16,6 +16,7 @@ mod differential;
 mod dispatch_scenarios;
 mod engine;
 mod every_bit;
+mod explain;
 mod fuzz_bodies;
 mod hand_over;
 mod interventions;

@@ -1,0 +1,166 @@
+//! The rules that hold a record where it is, each with its id and one sentence.
+//!
+//! Owns the sentences. The ids are sections of the contract, or deviations from the reference (D).
+
+use super::Final;
+use serde::ser::{Serialize, SerializeStruct as _, Serializer};
+
+/// A rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// Who is due, and who goes first.
+    Due,
+    /// Polls.
+    Poll,
+    /// Delays after failures.
+    BackOff,
+    /// What a lease that ran out leaves.
+    LeaseLost,
+    /// Leases.
+    Lease,
+    /// Leases that are over.
+    LeaseOver,
+    /// Removals wait for their change.
+    RemovalWaits,
+    /// Records under another digest.
+    OtherDigest,
+    /// Ceilings.
+    Ceiling,
+    /// Failures that are not tried again.
+    NotRetryable,
+    /// The receiver's own failures.
+    ReceiverFailed,
+    /// What an operator let be.
+    LetBe,
+    /// Records that do not replay.
+    Quarantine,
+    /// What is registered with the next flow.
+    HandOver,
+    /// The end.
+    Settled,
+    /// Changes that were overtaken.
+    Superseded,
+    /// Changes that were at their end when they were registered.
+    SettledAtOnce,
+}
+
+impl Rule {
+    /// All of them.
+    pub const ALL: [Self; 17] = [
+        Self::Due,
+        Self::Poll,
+        Self::BackOff,
+        Self::LeaseLost,
+        Self::Lease,
+        Self::LeaseOver,
+        Self::RemovalWaits,
+        Self::OtherDigest,
+        Self::Ceiling,
+        Self::NotRetryable,
+        Self::ReceiverFailed,
+        Self::LetBe,
+        Self::Quarantine,
+        Self::HandOver,
+        Self::Settled,
+        Self::Superseded,
+        Self::SettledAtOnce,
+    ];
+
+    pub(super) fn of_failure(because: Final) -> Self {
+        match because {
+            Final::CeilingReached => Self::Ceiling,
+            Final::NotRetryable => Self::NotRetryable,
+            Final::OtherSideFailed => Self::ReceiverFailed,
+        }
+    }
+
+    /// The section of the contract, or the deviation.
+    #[must_use]
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Due | Self::Poll | Self::BackOff | Self::Lease | Self::Ceiling => "contract 1.3",
+            Self::NotRetryable | Self::Settled => "contract 4",
+            Self::SettledAtOnce => "contract 4.2",
+            Self::ReceiverFailed => "contract 4.3",
+            Self::HandOver => "contract 4.7",
+            Self::LeaseLost | Self::LeaseOver => "contract 4.8",
+            Self::RemovalWaits => "D5",
+            Self::Superseded => "D6",
+            Self::Quarantine => "D8",
+            Self::OtherDigest => "D9",
+            Self::LetBe => "D12",
+        }
+    }
+
+    /// What it says.
+    #[must_use]
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Self::Due => {
+                "A record is due from its time on; of those that are due, the one registered first \
+                 goes first, and in flow delivery removals go before changes."
+            }
+            Self::Poll => {
+                "A good answer that is not final is followed by another poll after the poll interval, \
+                 as often as it takes."
+            }
+            Self::BackOff => {
+                "After a failure it waits: the base delay, doubled with every further failure, at most \
+                 the longest delay; longer where the other side asked for it."
+            }
+            Self::LeaseLost => {
+                "A lease that ended unsettled leaves its record to be tried again: at once, or, in flow \
+                 lifecycle, after the back-off."
+            }
+            Self::Lease => {
+                "One worker has it and nobody else, until it settles or its lease ends; at that very \
+                 instant the lease is over."
+            }
+            Self::LeaseOver => {
+                "A lease that is over is ended by the next claim in its flow, or when the journal is \
+                 opened again; nothing else happens to the record before."
+            }
+            Self::RemovalWaits => {
+                "A cancellation or tombstone waits while the change it concerns is unsettled here, so \
+                 that it cannot overtake it."
+            }
+            Self::OtherDigest => {
+                "A record registered under another digest than the pinned one is held for an operator; \
+                 the others go on."
+            }
+            Self::Ceiling => {
+                "A record has at most as many attempts, or failures in a row, as its ceiling says; with \
+                 the last one it fails."
+            }
+            Self::NotRetryable => {
+                "A failure that nobody marked as one that may pass is final the first time."
+            }
+            Self::ReceiverFailed => "What failed at the receiver for good has failed here.",
+            Self::LetBe => {
+                "What an operator dismissed stays in the history, is no trouble any more, and is never \
+                 tried unless it is requeued."
+            }
+            Self::Quarantine => {
+                "A record whose events do not replay is left alone, and all others go on."
+            }
+            Self::HandOver => "A record that settled is registered with the flow that follows.",
+            Self::Settled => "A settled record is at its end: nothing is done to it any more.",
+            Self::Superseded => {
+                "A change that a newer one of the same source overtook has ended well."
+            }
+            Self::SettledAtOnce => {
+                "A change that the CMS did not queue is terminal at once and never polled."
+            }
+        }
+    }
+}
+
+impl Serialize for Rule {
+    /// As its id and its sentence.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut rule = serializer.serialize_struct("Rule", 2)?;
+        rule.serialize_field("id", self.id())?;
+        rule.serialize_field("sentence", self.sentence())?;
+        rule.end()
+    }
+}

@@ -1,0 +1,287 @@
+//! A record in each of its states, for every flow.
+
+use leasehold::{Delivery, Dispatch, Lifecycle, Notify, Processing};
+use leasehold_actors::contract::dispatch::{DispatchResponse, DispatchedAs};
+use leasehold_actors::contract::lifecycle::RemoteStatus;
+use leasehold_actors::contract::payload::Payload;
+use leasehold_actors::contract::receiver::{ReceiverState, WorkStatus};
+use leasehold_actors::contract::source::Operation;
+use leasehold_actors::contract::text::{ErrorCode, Sha256, Token, WorkerToken};
+use leasehold_actors::contract::time::{Ceiling, Timestamp};
+use leasehold_actors::explain::{Explains, Next, Pinned, Situation};
+use leasehold_actors::flows::delivery::{Delivered, DeliveryBinding};
+use leasehold_actors::flows::dispatch::DispatchBinding;
+use leasehold_actors::flows::lifecycle::{LifecycleBinding, LifecycleOutcome, Snapshot};
+use leasehold_actors::flows::notification::{Acknowledged, NotifyBinding};
+use leasehold_actors::flows::processing::ProcessingBinding;
+use leasehold_actors::record::rules::Counted;
+use leasehold_actors::record::{DismissedFrom, FlowTag, Identity, Lease, Record, State, Wait};
+use std::sync::Arc;
+
+/// 2023-11-14T22:13:20Z.
+pub(super) const NOW: f64 = 1_700_000_000.0;
+
+pub(super) fn at(seconds: f64) -> Timestamp {
+    Timestamp::new(seconds).expect("a time")
+}
+
+/// The digest records are registered under.
+pub(super) fn digest() -> Sha256 {
+    Sha256::of(b"older")
+}
+
+/// A record and all that is known of it.
+pub(super) struct Case<F: Explains> {
+    pub(super) name: &'static str,
+    pub(super) state: State<F>,
+    pub(super) situation: Situation,
+    pub(super) pinned: Pinned,
+}
+
+fn case<F: Explains>(name: &'static str, state: State<F>) -> Case<F> {
+    let pinned = Pinned::Configured(Some(digest()));
+    Case { name, state, situation: Situation::default(), pinned }
+}
+
+fn code(text: &str) -> ErrorCode {
+    ErrorCode::new(text).expect("a code")
+}
+
+fn token(text: &str) -> Token {
+    Token::new(text).expect("a token")
+}
+
+fn ceiling() -> Ceiling {
+    Ceiling::new(5).expect("in range")
+}
+
+/// A record tried so often, last touched a minute ago.
+fn record<F: Explains>(binding: F::Binding, tried: u32, next_at: f64) -> Record<F> {
+    Record {
+        binding: Arc::new(binding),
+        created_at: at(NOW - 600.0),
+        updated_at: at(NOW - 60.0),
+        next_at: at(next_at),
+        attempts: tried,
+        failures: tried,
+        progress: F::Progress::default(),
+    }
+}
+
+fn leased<F: Explains>(record: Record<F>, expires_at: f64) -> State<F> {
+    let owner = WorkerToken::new("worker-1").expect("a worker");
+    let token_sha256 = Sha256::of(b"token");
+    State::Leased { record, lease: Lease { owner, token_sha256, expires_at: at(expires_at) } }
+}
+
+/// The states every flow has.
+fn shared<F: Explains>(binding: &F::Binding) -> Vec<Case<F>> {
+    let record = |tried, next_at| record::<F>(binding.clone(), tried, next_at);
+    let retry = |text: &str| Wait::Retry(code(text));
+    let (soon, due) = (NOW + 30.0, NOW - 60.0);
+    let lost = F::RULES.expiry_code;
+    let network = || code("network");
+    // A lease counts when it is taken, a failure when it is there.
+    let last = match F::RULES.counted {
+        Counted::Leases => 5,
+        Counted::Failures => 4,
+    };
+    vec![
+        case("registered, due", State::Ready { record: record(0, due), wait: Wait::Pending }),
+        case(
+            "registered, not due yet",
+            State::Ready { record: record(0, soon), wait: Wait::Pending },
+        ),
+        case("after a failure", State::Ready { record: record(2, soon), wait: retry("network") }),
+        case(
+            "after a failure, due",
+            State::Ready { record: record(2, due), wait: retry("network") },
+        ),
+        case(
+            "after a lease that ran out",
+            State::Ready { record: record(1, soon), wait: retry(lost) },
+        ),
+        case("leased", leased(record(1, due), NOW + 540.0)),
+        case("leased for the last time", leased(record(last, due), NOW + 540.0)),
+        case("leased, and the lease is over", leased(record(1, due), NOW)),
+        case(
+            "failed, not retryable",
+            State::Failed { record: record(1, due), code: code("cms.refused") },
+        ),
+        case("failed, ceiling reached", State::Failed { record: record(5, due), code: network() }),
+        case(
+            "dismissed after it failed",
+            State::Dismissed { record: record(5, due), from: DismissedFrom::Failed(network()) },
+        ),
+    ]
+}
+
+/// A settled record, before and after the flow that follows knows it.
+fn handed_over<F: Explains>(
+    settled: &State<F>,
+    flow: FlowTag,
+    state: &'static str,
+) -> Vec<Case<F>> {
+    let next = |state| Some(Next { flow, id: "event-1".to_owned(), state });
+    let with = |name, state| {
+        let situation = Situation { waits_for: None, next: next(state) };
+        Case { situation, ..case(name, settled.clone()) }
+    };
+    vec![with("settled, handed over", Some(state)), with("settled, not handed over", None)]
+}
+
+/// What D9 adds to flows that pin a digest.
+fn held<F: Explains>(binding: &F::Binding) -> Vec<Case<F>> {
+    let record = |tried| record::<F>(binding.clone(), tried, NOW - 60.0);
+    let with = |name, pinned, state| Case { pinned, ..case(name, state) };
+    let newer = Pinned::Configured(Some(Sha256::of(b"newer")));
+    let waits = || State::Ready { record: record(0), wait: Wait::Pending };
+    let failed = State::Failed { record: record(5), code: code("network") };
+    let from = DismissedFrom::Held(Wait::Pending);
+    let again = DismissedFrom::Held(Wait::Retry(code("network")));
+    vec![
+        with("held under another digest", newer, waits()),
+        with("held, no digest is configured", Pinned::Configured(None), waits()),
+        with("no configuration at hand", Pinned::Unknown, waits()),
+        with("failed under another digest", newer, failed),
+        with("dismissed when it was held", newer, State::Dismissed { record: record(0), from }),
+        with(
+            "dismissed when held after a failure",
+            newer,
+            State::Dismissed { record: record(1), from: again },
+        ),
+    ]
+}
+
+/// A record that is polled, with what the other side said.
+fn watched<F: Explains>(binding: &F::Binding, progress: F::Progress) -> Vec<Case<F>> {
+    let watching = |next_at| {
+        let record = record::<F>(binding.clone(), 3, next_at);
+        let record = Record { failures: 0, progress: progress.clone(), ..record };
+        State::Ready { record, wait: Wait::Watching }
+    };
+    vec![case("watched", watching(NOW + 12.5)), case("watched, due", watching(NOW - 60.0))]
+}
+
+pub(super) fn dispatch() -> Vec<Case<Dispatch>> {
+    let binding = DispatchBinding {
+        event_id: token("event-1"),
+        site_id: token("site-1"),
+        website_version: token("web-1"),
+        source_sequence: 1,
+        payload_sha256: Sha256::of(b"change"),
+        max_attempts: ceiling(),
+    };
+    let outcome = DispatchResponse {
+        plan_id: token("plan-1"),
+        job_count: 2,
+        status: DispatchedAs::Enqueued,
+        sha256: Sha256::of(b"answer"),
+    };
+    let settled = State::Completed { record: record(binding.clone(), 1, NOW - 60.0), outcome };
+    let mut cases = shared(&binding);
+    cases.extend(handed_over(&settled, FlowTag::Lifecycle, "watching"));
+    cases
+}
+
+pub(super) fn lifecycle() -> Vec<Case<Lifecycle>> {
+    let binding = LifecycleBinding {
+        event_id: token("event-1"),
+        site_id: token("site-1"),
+        plan_id: token("plan-1"),
+        website_version: token("web-1"),
+        source_sequence: 1,
+        job_count: 2,
+        change_sha256: Sha256::of(b"change"),
+        max_consecutive_failures: ceiling(),
+    };
+    let answer = || Payload::from_canonical("{}".into());
+    let snapshot = |status| Some(Snapshot { status, answer: answer() });
+    let ended = |tried, status| State::Completed {
+        record: record(binding.clone(), tried, NOW - 60.0),
+        outcome: LifecycleOutcome { status, snapshot: snapshot(status) },
+    };
+    let mut cases = shared(&binding);
+    cases.extend(watched(&binding, snapshot(RemoteStatus::AwaitingApproval)));
+    let published = ended(3, RemoteStatus::Published);
+    cases.extend(handed_over(&published, FlowTag::Notification, "pending"));
+    cases.push(case("settled, overtaken", ended(3, RemoteStatus::Superseded)));
+    cases.push(case("settled when it was registered", ended(0, RemoteStatus::Cancelled)));
+    cases
+}
+
+pub(super) fn notification() -> Vec<Case<Notify>> {
+    let binding = NotifyBinding {
+        event_id: token("event-1"),
+        site_id: token("site-1"),
+        notification_id: token("terminal-1"),
+        terminal_status: RemoteStatus::Published,
+        notification_sha256: Sha256::of(b"notification"),
+        max_attempts: ceiling(),
+    };
+    let outcome = Acknowledged { acknowledgement_sha256: Sha256::of(b"ack") };
+    let settled = State::Completed { record: record(binding.clone(), 1, NOW - 60.0), outcome };
+    let mut cases = shared(&binding);
+    cases.extend(handed_over(&settled, FlowTag::Processing, "succeeded"));
+    cases
+}
+
+pub(super) fn processing() -> Vec<Case<Processing>> {
+    let binding = ProcessingBinding {
+        event_id: token("event-1"),
+        notification_id: token("terminal-1"),
+        site_id: token("site-1"),
+        terminal_status: RemoteStatus::Published,
+        notification_sha256: Sha256::of(b"notification"),
+        capabilities_sha256: digest(),
+        max_failures: ceiling(),
+    };
+    let said = |status| ReceiverState {
+        status,
+        attempts: 1,
+        max_attempts: 5,
+        next_attempt_at: NOW,
+        lease_expires_at: None,
+        lease_expired: false,
+        error_code: None,
+        processed_at: None,
+    };
+    let tried = |failures| {
+        let record = record(binding.clone(), 3, NOW - 60.0);
+        Record { failures, ..record }
+    };
+    let mut cases = shared(&binding);
+    cases.extend(watched(&binding, Some(said(WorkStatus::RetryWait))));
+    cases.extend(held(&binding));
+    let gave_up = code("terminal_processing_monitor.remote_failed");
+    cases.push(case("failed at the receiver", State::Failed { record: tried(0), code: gave_up }));
+    let settled = State::Completed { record: tried(0), outcome: said(WorkStatus::Succeeded) };
+    cases.push(case("settled", settled));
+    cases
+}
+
+pub(super) fn delivery() -> Vec<Case<Delivery>> {
+    let of = |operation, request_id| DeliveryBinding {
+        operation,
+        request_id: token(request_id),
+        event_id: token("event-1"),
+        site_id: token("site-1"),
+        payload_sha256: Sha256::of(b"document"),
+        capabilities_sha256: digest(),
+        delivery_max_attempts: ceiling(),
+        source_max_attempts: ceiling(),
+    };
+    let binding = of(Operation::Change, "event-1");
+    let mut cases = shared(&binding);
+    cases.extend(held(&binding));
+    let removal = of(Operation::Cancellation, "cancellation-1");
+    let waits = State::Ready { record: record(removal, 0, NOW - 60.0), wait: Wait::Pending };
+    let holder = Some(Identity::new("change/event-1"));
+    let situation = Situation { waits_for: holder, next: None };
+    cases.push(Case { situation, ..case("a removal before its change", waits.clone()) });
+    cases.push(case("a removal after its change", waits));
+    let outcome = Delivered { response_sha256: Sha256::of(b"answer") };
+    let settled = State::Completed { record: record(binding, 1, NOW - 60.0), outcome };
+    cases.push(case("settled", settled));
+    cases
+}
