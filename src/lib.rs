@@ -22,6 +22,7 @@
 //! | [`sandbox`] | a local CMS with faults on demand |
 //! | [`config`] | the command line's configuration file |
 //! | [`pages`] | what HTML pages are made of |
+//! | [`report`] | a journal as one page for an auditor |
 //! | [`times`] | times as people read them |
 //! | [`clock`] | time and randomness |
 //!
@@ -41,6 +42,7 @@ pub mod http;
 pub mod intervene;
 pub mod pages;
 pub mod pipeline;
+pub mod report;
 pub mod retention;
 pub mod sandbox;
 pub mod times;

@@ -44,13 +44,8 @@ pub(super) fn run(arguments: &AuditArguments) -> Result<Ended, Failed> {
         Err(Failed::Journal(error)) if error.is_damage() => Report::unreadable(&error),
         Err(failed) => return Err(failed),
     };
-    // A file that is no archive, or cannot be read alone, was not audited.
-    if report.records == 0 {
-        for refused in [JournalError::NotAJournal, JournalError::ArchivePart] {
-            if report.findings.iter().any(|one| one.code == refused.code()) {
-                return Err(refused.into());
-            }
-        }
+    if let Some(refused) = refused(&report) {
+        return Err(refused.into());
     }
     if arguments.json {
         print::json(&report)?;
@@ -58,6 +53,15 @@ pub(super) fn run(arguments: &AuditArguments) -> Result<Ended, Failed> {
         text(&report)?;
     }
     Ok(if report.clean { Ended::Fine } else { Ended::Findings })
+}
+
+/// Why nothing was audited: a file that is no archive, or cannot be read alone.
+pub(super) fn refused(report: &Report) -> Option<JournalError> {
+    let refusals = [JournalError::NotAJournal, JournalError::ArchivePart];
+    let found = |refused: &JournalError| {
+        report.records == 0 && report.findings.iter().any(|one| one.code == refused.code())
+    };
+    refusals.into_iter().find(found)
 }
 
 fn text(report: &Report) -> Result<(), Failed> {

@@ -20,6 +20,7 @@ mod print;
 mod records;
 mod remote;
 mod replay;
+mod report;
 mod retention;
 mod run;
 mod salvage;
@@ -52,6 +53,7 @@ enum Command {
     Show(records::ShowArguments),
     Explain(explain::ExplainArguments),
     Audit(audit::AuditArguments),
+    Report(report::ReportArguments),
     Replay(replay::ReplayArguments),
     Requeue(interventions::RequeueArguments),
     Dismiss(interventions::DismissArguments),
@@ -95,6 +97,7 @@ pub fn run() -> ExitCode {
             | Command::Show(_)
             | Command::Explain(_)
             | Command::Audit(_)
+            | Command::Report(_)
             | Command::Replay(_)
             | Command::Archive(_)
             | Command::Export(_)
@@ -113,6 +116,7 @@ pub fn run() -> ExitCode {
         Command::Show(arguments) => records::show(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Audit(arguments) => audit::run(&arguments),
+        Command::Report(arguments) => report::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Requeue(arguments) => on_tokio(interventions::requeue(arguments)),
         Command::Dismiss(arguments) => on_tokio(interventions::dismiss(arguments)),

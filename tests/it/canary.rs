@@ -88,11 +88,17 @@ fn nothing_that_is_printed_or_logged_carries_a_payload_a_key_or_an_answer() {
             explain.arg("explain").arg(&journal).args([flow, id, "--config"]).arg(&config);
             commands.push(explain);
         }
+        let page = place.path("report.html");
+        let mut report = program();
+        report.arg("report").arg(&journal).arg("-o").arg(&page).arg("--config").arg(&config);
+        commands.push(report);
         for command in commands {
             // The file is named in the report of a refused document; its folder is not ours to hide.
             let ours = said(command).await.replace(&file.display().to_string(), "FILE");
             assert!(!ours.contains(CANARY), "{ours}");
         }
+        let page = std::fs::read_to_string(page).expect("it is written");
+        assert!(page.contains("event-0") && !page.contains(CANARY));
     });
 }
 

@@ -20,9 +20,9 @@ fn stderr(arguments: &[&str]) -> (Option<i32>, String) {
 #[test]
 fn help_of_every_command_is_as_it_was_read() {
     let commands = [
-        "", "run", "sandbox", "health", "list", "show", "explain", "audit", "replay", "requeue",
-        "dismiss", "repin", "pause", "resume", "archive", "export", "verify", "doctor", "salvage",
-        "bench",
+        "", "run", "sandbox", "health", "list", "show", "explain", "audit", "report", "replay",
+        "requeue", "dismiss", "repin", "pause", "resume", "archive", "export", "verify", "doctor",
+        "salvage", "bench",
     ];
     snapshots("help").bind(|| {
         for command in commands {
@@ -55,8 +55,8 @@ fn every_example_in_a_help_text_is_one_that_works() {
     let mut tried = Vec::new();
     // In this order: the first makes the journal that the others read.
     let commands = [
-        "run", "health", "list", "show", "explain", "audit", "replay", "requeue", "dismiss",
-        "pause", "resume", "archive", "export", "verify", "doctor", "salvage",
+        "run", "health", "list", "show", "explain", "audit", "report", "replay", "requeue",
+        "dismiss", "pause", "resume", "archive", "export", "verify", "doctor", "salvage",
     ];
     for command in commands {
         let (_, text) = stdout(&[command, "--help"]);

@@ -29,6 +29,7 @@ mod notification_scenarios;
 mod pauses;
 mod processing_scenarios;
 mod receiver_client;
+mod report;
 mod retention;
 mod salvage;
 mod sandbox_inbox;
