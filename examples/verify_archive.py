@@ -21,7 +21,8 @@ failed     leased           failed     at:time next_at:time failures:u32 code pr
 lease_lost leased           ending     at:time next_at:time failures:u32 code loss ending
 requeued   failed/dismissed pending    at:time by:operator why:reason
 dismissed  failed/waiting   dismissed  at:time by:operator why:reason
-repinned   waiting          same       at:time digest:hash by:operator why:reason"""
+repinned   waiting          same       at:time digest:hash by:operator why:reason
+released   leased           waited     at:time next_at:time attempts:u32"""
 STEPS = """
 named      vacant           open       at:time scope
 paused     open             paused     at:time by:operator why:reason
@@ -132,11 +133,11 @@ def evolve(state, row, event):
         require("payload_sha256" not in binding or belongs(event["payload"], binding))
         return dict(kind=kind, binding=binding, created_at=at, updated_at=at, next_at=at, attempts=0,
                     failures=0, progress=None)
-    kinds = {"same": kind, "ending": event.get("ending")}
+    kinds = {"same": kind, "ending": event.get("ending"), "waited": state.get("waited")}
     moved = dict(state, updated_at=at, kind=kinds.get(after, after))
     if name == "claimed":
         require(event["attempt"] == state["attempts"] + 1 and event["expires_at"] > at >= state["next_at"])
-        return dict(moved, attempts=event["attempt"], expires_at=event["expires_at"])
+        return dict(moved, attempts=event["attempt"], expires_at=event["expires_at"], waited=kind)
     require(at >= state["updated_at"])
     if name == "requeued":
         return dict(moved, next_at=at, attempts=0, failures=0, progress=None)
@@ -144,6 +145,9 @@ def evolve(state, row, event):
         require(kind == "failed" or "digest" in state["binding"])
         return moved  # which digest it is decides nothing here
     require(event["next_at"] >= state["created_at"])
+    if name == "released":
+        require(event["attempts"] == state["attempts"] - 1)
+        return dict(moved, next_at=event["next_at"], attempts=event["attempts"])
     if name == "unchanged":  # the same as before, where there is a before
         answer = json.loads(state["progress"].get("answer", "{}")) if state["progress"] else None
         require(json.dumps(answer, ensure_ascii=False, allow_nan=False).encode()[:1] == b"{")
@@ -177,7 +181,7 @@ def fold(states, chunks, sequence, stream, stored, chunked):
         reader = Reader(whole(stored, chunks) if chunked else stored)
         code = "record_invalid"
         header, index = reader.take(2), reader.integer(4)
-        require(index < len(events) and header == bytes([stream[0], 1 if index < 8 else 2]))
+        require(index < len(events) and header == bytes([stream[0], 1 if index < 8 else 2 if index < 11 else 3]))
         event = reader.values(events[index][3:], flow)
         require(reader.at == len(reader.data))
         code = "replay_invalid"

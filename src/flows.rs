@@ -379,6 +379,7 @@ impl Claim<Dispatch> {
             attempts: parts.attempt,
             failures: 0,
             progress: (),
+            losses: 0,
         };
         Some(Self::new(Granted {
             identity: Dispatch::identity(&record.binding),

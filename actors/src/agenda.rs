@@ -59,7 +59,7 @@ impl<C> Slot<C> {
                 link: F::link(&record.binding),
                 parked: F::digest(&record.binding).is_some_and(|digest| Some(digest) != expected),
             }),
-            (State::Leased { record, lease }, Some(class)) => {
+            (State::Leased { record, lease, .. }, Some(class)) => {
                 Self::Leased { expires_at: lease.expires_at, class, link: F::link(&record.binding) }
             }
             (State::Ready { .. } | State::Leased { .. }, None)

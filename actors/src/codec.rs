@@ -6,12 +6,12 @@
 //! | size | field |
 //! | --- | --- |
 //! | 1 | flow number |
-//! | 1 | version of the event's form: 2 for the events of an operator, 1 for all others |
+//! | 1 | version of the event's form: 3 for a lease given back, 2 for the events of an operator, 1 for all others |
 //! | n | the event, as [`leasehold_journal::payload`] encodes it |
 //!
-//! Version 2 added the events of an operator and changed nothing else, so everything older is still
-//! written as version 1: a journal no operator ever touched can be read by an older library, and one
-//! that holds such an event is refused by it as a whole.
+//! Version 2 added the events of an operator, version 3 leases that are given back; neither changed
+//! anything else, so everything older is still written as version 1: a journal without such events can
+//! be read by an older library, and one that holds them is refused by it as a whole.
 //!
 //! Hex samples of every event in every version lie in `snapshots/wire/`.
 
@@ -19,11 +19,22 @@ use crate::record::{Event, Flow, FlowTag};
 use leasehold_journal::{JournalError, payload};
 
 /// The newest version that is written.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 
 /// The version an event came with.
 fn version_of<F: Flow>(event: &Event<F>) -> u8 {
-    if event.intervention().is_some() { VERSION } else { 1 }
+    match event {
+        Event::Released { .. } => 3,
+        Event::Requeued { .. } | Event::Dismissed { .. } | Event::Repinned { .. } => 2,
+        Event::Registered { .. }
+        | Event::Claimed { .. }
+        | Event::Completed { .. }
+        | Event::Watched { .. }
+        | Event::Unchanged { .. }
+        | Event::Retried { .. }
+        | Event::Failed { .. }
+        | Event::LeaseLost { .. } => 1,
+    }
 }
 
 /// Why a body is no event.

@@ -75,7 +75,8 @@ impl<F: Flow> Replay<F> {
     }
 
     /// Takes what a record's archived events came to. `image` is `None` when it cannot be read. Where
-    /// those events were applied already, both have to come to the same.
+    /// those events were applied already, both have to come to the same, as far as the image tells; what
+    /// it does not tell is forgotten, as it was by whoever went on from the image.
     ///
     /// # Errors
     /// [`ReplayError`]; the stream is quarantined then, or stays as it was applied. An image of a newer
@@ -83,8 +84,15 @@ impl<F: Flow> Replay<F> {
     pub fn carry(&mut self, stream: StreamId, image: Option<&[u8]>) -> Result<(), ReplayError> {
         let decoded = image.ok_or(ReplayError::Body).and_then(|image| recall::<F>(stream, image));
         match (self.records.get(&stream), decoded) {
-            (Some(applied), Ok(carried)) if *applied == carried => Ok(()),
-            (Some(_), Ok(_)) => Err(ReplayError::Illegal),
+            (Some(applied), Ok(carried)) => {
+                if *applied != carried {
+                    if carried::as_told_by(image.unwrap_or_default(), applied) != carried {
+                        return Err(ReplayError::Illegal);
+                    }
+                    self.records.insert(stream, carried);
+                }
+                Ok(())
+            }
             (Some(_), Err(error)) => Err(error),
             (None, Ok(carried)) => {
                 self.records.insert(stream, carried);

@@ -320,9 +320,9 @@ impl<F: SimFlow> Inside<F> {
                 }
                 around.shared.note_of(Note::GivenBack, F::TAG, identity, claim.number);
                 let (identity, caller) = (identity.clone(), Caller::Nobody);
-                let abandon =
-                    Act { identity, ask: Ask::Do(Command::Abandon), now: claim.now, caller };
-                self.inbox.push_back(Message::Act(abandon));
+                let ask = Ask::Do(Command::Release { proof: granted.proof() });
+                let release = Act { identity, ask, now: claim.now, caller };
+                self.inbox.push_back(Message::Act(release));
                 Ok(())
             }
             Effect::ClaimFailed(failure, number) => {

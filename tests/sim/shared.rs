@@ -11,12 +11,14 @@ use super::note::Note;
 use super::rng::Rng;
 use super::sabotage::Sabotage;
 use super::trace::Trace;
+use super::witness::LOSSES_MAX;
 use leasehold_actors::contract::time::{Ceiling, Timestamp};
 use leasehold_actors::record::policy::Delays;
 use leasehold_actors::record::{FlowTag, Identity, Policy};
 use leasehold_journal::{Append, JournalId, StreamId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::{Debug, Display, Write as _};
+use std::num::NonZeroU32;
 use std::rc::Rc;
 
 /// An append that waits for the writer, and whose it is.
@@ -59,7 +61,9 @@ impl Plan {
             delivered: 1 + rng.index(EVENTS - 1),
             ceilings: [0; EVENTS].map(|_| ceiling(1 + rng.below(4))),
             handed: ceiling(2 + rng.below(3)),
-            policy: Policy::new(delays).expect("delays within their limits"),
+            policy: Policy::new(delays)
+                .expect("delays within their limits")
+                .with_unclean_losses_max(NonZeroU32::new(LOSSES_MAX)),
         }
     }
 }

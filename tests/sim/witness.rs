@@ -20,6 +20,9 @@ use leasehold_actors::replay::{Replay, Replayed};
 use leasehold_journal::StreamId;
 use std::collections::BTreeMap;
 
+/// Leases that a record may lose in a row, in every life.
+pub(crate) const LOSSES_MAX: u32 = 3;
+
 /// One record, as its events tell it.
 #[derive(Debug)]
 pub(crate) struct Story<F: SimFlow> {
@@ -36,6 +39,8 @@ pub(crate) struct Story<F: SimFlow> {
     attempts: u32,
     /// Failures since the last good answer.
     failures: u32,
+    /// Leases lost since the last settlement.
+    losses: u32,
     ended: bool,
 }
 
@@ -137,10 +142,13 @@ impl<F: SimFlow> Witness<F> {
                 Some(record) if *record.binding == *binding => Expected::Known,
                 Some(_) => Expected::Collision,
             },
-            Command::Settle { proof, .. } if self.is_good(identity, proof, now) => {
-                Expected::Settled
+            Command::Settle { proof, .. } | Command::Release { proof } => {
+                if self.is_good(identity, proof, now) {
+                    Expected::Settled
+                } else {
+                    Expected::StaleProof
+                }
             }
-            Command::Settle { .. } => Expected::StaleProof,
             Command::Claim { .. }
             | Command::Expire
             | Command::Abandon
@@ -205,6 +213,7 @@ impl<F: SimFlow> Witness<F> {
             lease: None,
             attempts: 0,
             failures: 0,
+            losses: 0,
             ended,
         };
         must(self.stories.insert(stream, story).is_none(), I6, "a record was registered twice")
@@ -259,7 +268,8 @@ impl<F: SimFlow> Story<F> {
             Event::Requeued { .. } => {
                 must(self.ended, I5, "a record was requeued that had not ended")?;
                 self.operated(asked)?;
-                (self.ended, self.attempts, self.failures) = (false, 0, 0);
+                (self.ended, self.attempts) = (false, 0);
+                (self.failures, self.losses) = (0, 0);
                 Note::Requeued
             }
             Event::Dismissed { .. } => {
@@ -271,6 +281,12 @@ impl<F: SimFlow> Story<F> {
                 must(!self.ended, I5, "a record that had ended was repinned")?;
                 self.operated(asked)?;
                 Note::Repinned
+            }
+            Event::Released { attempts, .. } => {
+                self.ends()?;
+                must(attempts + 1 == self.attempts, I4, "not one lease was given back")?;
+                self.attempts = *attempts;
+                Note::Released
             }
         })
     }
@@ -288,6 +304,12 @@ impl<F: SimFlow> Story<F> {
     }
 
     fn settles(&mut self) -> Checked {
+        self.losses = 0;
+        self.ends()
+    }
+
+    /// The lease ends by its holder's own word.
+    fn ends(&mut self) -> Checked {
         must(!self.ended, I5, "settled after its end")?;
         must(self.lease.take().is_some(), I3, "settled without a lease")
     }
@@ -308,12 +330,17 @@ impl<F: SimFlow> Story<F> {
             }
             Loss::Abandoned => {}
         }
+        self.losses += 1;
         self.ended = ending == Ending::Final;
+        let (used_up, too_often) = (self.used() >= ceiling, self.losses >= LOSSES_MAX);
         must(
-            self.ended == (self.used() >= ceiling),
+            self.ended == (used_up || too_often),
             I4,
             "an ended lease left the record as its ceiling does not",
         )?;
+        if too_often && !used_up {
+            return Ok(Note::LeasesLostTooOften);
+        }
         Ok(match (loss, ending) {
             (Loss::Expired, Ending::Retry) => Note::LeaseEnded,
             (Loss::Expired, Ending::Final) => Note::LeaseEndedFinal,

@@ -48,6 +48,8 @@ pub(crate) trait Working {
     fn settle(&mut self, shared: &mut Shared) -> bool;
     /// A worker settles what was settled or lost, or what is not there.
     fn settle_again(&mut self, shared: &mut Shared) -> bool;
+    /// A worker gives its claim back, its call made or not.
+    fn give_back(&mut self, shared: &mut Shared) -> bool;
     /// A worker is gone with its claim.
     fn lose_worker(&mut self, shared: &mut Shared) -> bool;
     /// An operator asks for something.
@@ -216,6 +218,18 @@ impl<F: SimFlow> Working for Desk<F> {
         let sent = self.settlement(shared, &held, identity);
         self.outside.stale.push(held);
         sent
+    }
+
+    fn give_back(&mut self, shared: &mut Shared) -> bool {
+        if self.inside.is_none() || self.outside.held.is_empty() {
+            return false;
+        }
+        let at = shared.rng.index(self.outside.held.len());
+        let granted = &self.outside.held[at].granted;
+        let (identity, proof) = (granted.identity.clone(), granted.proof());
+        shared.note_of(Note::GivesBack, F::TAG, &identity, granted.record.attempts.into());
+        self.outside.let_go(at);
+        self.act(shared, identity, Ask::Do(Command::Release { proof }), Caller::Host)
     }
 
     fn lose_worker(&mut self, shared: &mut Shared) -> bool {

@@ -37,6 +37,7 @@ enum Step {
     Call,
     Settle,
     SettleAgain,
+    GiveBack,
     LoseWorker,
     Read,
     Operate,
@@ -53,7 +54,7 @@ enum Step {
 }
 
 /// How often each is drawn.
-const STEPS: [(Step, u64); 21] = [
+const STEPS: [(Step, u64); 22] = [
     (Step::Dispatch, 16),
     (Step::Deliver, 18),
     (Step::Steal, 2),
@@ -62,6 +63,7 @@ const STEPS: [(Step, u64); 21] = [
     (Step::Call, 34),
     (Step::Settle, 30),
     (Step::SettleAgain, 6),
+    (Step::GiveBack, 3),
     (Step::LoseWorker, 2),
     (Step::Read, 2),
     (Step::Operate, 8),
@@ -195,6 +197,7 @@ impl World {
             }
             Step::Settle => self.some(|desk, shared| desk.settle(shared)),
             Step::SettleAgain => self.some(|desk, shared| desk.settle_again(shared)),
+            Step::GiveBack => self.some(|desk, shared| desk.give_back(shared)),
             Step::LoseWorker => self.some(|desk, shared| desk.lose_worker(shared)),
             Step::Read => self.some(|desk, shared| desk.read(shared)),
             Step::Operate => self.some(|desk, shared| desk.operate(shared)),
@@ -272,6 +275,7 @@ impl World {
             | Step::Call
             | Step::Settle
             | Step::SettleAgain
+            | Step::GiveBack
             | Step::LoseWorker
             | Step::Read
             | Step::Operate

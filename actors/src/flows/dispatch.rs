@@ -55,6 +55,7 @@ impl Flow for Dispatch {
         prefix: "dispatch",
         counted: Counted::Leases,
         expiry_code: "lease_expired",
+        losses_code: "dispatch.lease_lost_repeatedly",
         expiry_due: Due::Now,
         expiry_final_due: Due::Unchanged,
         complete_due: Due::Now,

@@ -62,6 +62,7 @@ impl Flow for Notify {
         prefix: "terminal_notification",
         counted: Counted::Leases,
         expiry_code: "lease_expired",
+        losses_code: "terminal_notification.lease_lost_repeatedly",
         expiry_due: Due::Now,
         expiry_final_due: Due::Now,
         complete_due: Due::Now,

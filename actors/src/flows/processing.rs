@@ -56,6 +56,7 @@ impl Flow for Processing {
         prefix: "terminal_processing_monitor",
         counted: Counted::Failures,
         expiry_code: "terminal_processing_monitor.lease_expired",
+        losses_code: "terminal_processing_monitor.lease_lost_repeatedly",
         expiry_due: Due::Now,
         expiry_final_due: Due::Now,
         complete_due: Due::Now,

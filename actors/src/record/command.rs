@@ -33,6 +33,11 @@ pub enum Command<F: Flow> {
         /// How it went.
         settlement: Settlement<F>,
     },
+    /// Give the lease back as if it had never been granted: no attempt is spent.
+    Release {
+        /// Proof that the lease is the caller's.
+        proof: Proof<F>,
+    },
     /// End the lease if it ran out; nothing otherwise.
     Expire,
     /// End the lease: whoever held it is gone with an earlier engine.

@@ -7,6 +7,7 @@ use super::event::{Ending, Loss};
 use super::rules::{Counted, Due, Late};
 use super::{
     Command, Event, Flow, Intervention, Lease, Policy, Proof, Record, Settlement, State, Verdict,
+    Wait,
 };
 use crate::contract::text::{ErrorCode, Sha256, WorkerToken};
 use crate::contract::time::{Duration, Timestamp};
@@ -93,8 +94,12 @@ pub fn decide<F: Flow>(
             let record = live::<F>(state, &proof, now)?;
             Ok(vec![settle(policy, record, settlement, now)])
         }
+        Command::Release { proof } => {
+            let record = live::<F>(state, &proof, now)?;
+            Ok(vec![release(policy, record, state.waited(), now)])
+        }
         Command::Expire => match state {
-            State::Leased { record, lease } if lease.expired(now) => {
+            State::Leased { record, lease, .. } if lease.expired(now) => {
                 Ok(vec![lose(policy, record, Loss::Expired, now)])
             }
             State::Leased { .. }
@@ -210,7 +215,7 @@ fn live<'a, F: Flow>(
 ) -> Result<&'a Record<F>, Refusal> {
     let late = F::RULES.late;
     let (record, lease) = match (state, late) {
-        (State::Leased { record, lease }, _) => (record, lease),
+        (State::Leased { record, lease, .. }, _) => (record, lease),
         (State::Vacant, Late::Named) => return Err(Refusal::ClaimMissing),
         (
             State::Vacant
@@ -285,6 +290,25 @@ fn settle<F: Flow>(
     }
 }
 
+/// A lease that is given back: its attempt was not made, or may be made again as if it had not been. A
+/// record whose state does not tell why it was waiting before cannot be put back there, and pays for
+/// the attempt as if its engine were gone.
+fn release<F: Flow>(
+    policy: &Policy,
+    record: &Record<F>,
+    waited: Option<&Wait>,
+    now: Timestamp,
+) -> Event<F> {
+    match waited {
+        Some(_) => {
+            let attempts = record.attempts.saturating_sub(1);
+            // A claim leaves the due time as it is.
+            Event::Released { at: now, next_at: record.next_at, attempts }
+        }
+        None => lose(policy, record, Loss::Abandoned, now),
+    }
+}
+
 /// After one more failure: the failures in a row, and how much of the ceiling is used.
 fn spent<F: Flow>(record: &Record<F>) -> (u32, u32) {
     match F::RULES.counted {
@@ -297,7 +321,9 @@ fn spent<F: Flow>(record: &Record<F>) -> (u32, u32) {
 }
 
 /// A lease that ended without a settlement. One that ran out costs what the flow says; one whose
-/// engine is gone costs no more than the lease already did, and the record is due at once.
+/// engine is gone costs no more than the lease already did, and the record is due at once. A record
+/// that does this to engine after engine is failed before it takes the next one down; where its ceiling
+/// is used up as well, it ends as the contract says.
 fn lose<F: Flow>(policy: &Policy, record: &Record<F>, loss: Loss, now: Timestamp) -> Event<F> {
     let rules = F::RULES;
     let (failures, spent) = match (loss, rules.counted) {
@@ -306,13 +332,16 @@ fn lose<F: Flow>(policy: &Policy, record: &Record<F>, loss: Loss, now: Timestamp
         (Loss::Abandoned, Counted::Failures) => (record.failures, record.failures),
     };
     let used_up = spent >= F::ceiling(&record.binding).get();
-    let (ending, rule) = match (used_up, loss) {
+    let given_up = policy.gives_up_after(record.losses.saturating_add(1));
+    let (ending, rule) = match (used_up || given_up, loss) {
         (true, _) => (Ending::Final, rules.expiry_final_due),
         (false, Loss::Expired) => (Ending::Retry, rules.expiry_due),
         (false, Loss::Abandoned) => (Ending::Retry, Due::Now),
     };
     let next_at = due(rule, policy, record, failures, now);
-    let code = ErrorCode::known(rules.expiry_code);
+    let only_given_up = given_up && !used_up;
+    let code = if only_given_up { rules.losses_code } else { rules.expiry_code };
+    let code = ErrorCode::known(code);
     Event::LeaseLost { at: now, next_at, failures, code, loss, ending }
 }
 
@@ -356,9 +385,19 @@ mod tests {
             attempts: 2,
             failures: 0,
             progress: None,
+            losses: 0,
         };
         let (owner, token_sha256) = (worker("w"), Sha256::of(b"token"));
-        State::Leased { record, lease: Lease { owner, token_sha256, expires_at: at(100.0) } }
+        let lease = Lease { owner, token_sha256, expires_at: at(100.0) };
+        State::Leased { record, lease, waited: Some(Wait::Watching) }
+    }
+
+    /// The same after so many leases lost in a row.
+    fn leased_after(losses: u32) -> State<Processing> {
+        let State::Leased { record, lease, waited } = leased() else {
+            unreachable!("it is leased")
+        };
+        State::Leased { record: Record { losses, ..record }, lease, waited }
     }
 
     fn whole() -> Proof<Processing> {
@@ -382,8 +421,12 @@ mod tests {
         ("binding", |proof| proof.binding = binding("notification-2")),
     ];
 
+    fn policy() -> Policy {
+        Policy::new(Delays::default()).expect("the defaults are valid")
+    }
+
     fn fail(proof: Proof<Processing>) -> Result<Vec<Event<Processing>>, Refusal> {
-        let policy = Policy::new(Delays::default()).expect("the defaults are valid");
+        let policy = policy();
         let settlement = Settlement::Fail { code: ErrorCode::known("network") };
         decide(&policy, &leased(), Command::Settle { proof, settlement }, at(50.0))
     }
@@ -410,5 +453,84 @@ mod tests {
             }
             assert_eq!(fail(proof), Err(Refusal::ClaimLost), "nothing but the {part}");
         }
+    }
+
+    fn give_back(
+        state: &State<Processing>,
+        proof: Proof<Processing>,
+        time: f64,
+    ) -> Result<Vec<Event<Processing>>, Refusal> {
+        decide(&policy(), state, Command::Release { proof }, at(time))
+    }
+
+    #[test]
+    fn a_lease_is_given_back_with_its_whole_proof_and_costs_no_attempt() {
+        let released = Event::Released { at: at(50.0), next_at: at(30.0), attempts: 1 };
+        assert_eq!(give_back(&leased(), whole(), 50.0), Ok(vec![released]));
+        for (part, change) in PARTS {
+            let mut proof = whole();
+            change(&mut proof);
+            assert_eq!(give_back(&leased(), proof, 50.0), Err(Refusal::ClaimLost), "{part}");
+        }
+        for (time, refusal) in [(100.0, Refusal::LeaseExpired), (39.0, Refusal::ClockRegressed)] {
+            assert_eq!(give_back(&leased(), whole(), time), Err(refusal), "at {time}");
+        }
+        assert_eq!(give_back(&State::Vacant, whole(), 50.0), Err(Refusal::ClaimMissing));
+        let released = Event::Released { at: at(50.0), next_at: at(30.0), attempts: 1 };
+        let ready = crate::record::evolve(leased(), &released).expect("it is leased");
+        assert_eq!(give_back(&ready, whole(), 51.0), Err(Refusal::ClaimLost), "given back already");
+    }
+
+    #[test]
+    fn a_lease_whose_record_does_not_tell_why_it_waited_costs_its_attempt() {
+        let State::Leased { record, lease, .. } = leased() else { unreachable!("it is leased") };
+        let untold = State::Leased { record, lease, waited: None };
+        let lost = Event::LeaseLost {
+            at: at(50.0),
+            next_at: at(50.0),
+            failures: 0,
+            code: ErrorCode::known("terminal_processing_monitor.lease_expired"),
+            loss: Loss::Abandoned,
+            ending: Ending::Retry,
+        };
+        assert_eq!(give_back(&untold, whole(), 50.0), Ok(vec![lost]));
+    }
+
+    /// How a lease ends that is lost after so many others, and with which code.
+    fn lost(losses: u32, policy: &Policy, command: Command<Processing>) -> (Ending, String) {
+        let events = decide(policy, &leased_after(losses), command, at(100.0)).expect("it is lost");
+        let [Event::LeaseLost { ending, code, .. }] = &events[..] else { panic!("{events:?}") };
+        (*ending, code.to_string())
+    }
+
+    #[test]
+    fn the_last_lease_that_may_be_lost_in_a_row_fails_the_record_under_a_code_of_its_own() {
+        let expired = "terminal_processing_monitor.lease_expired";
+        let given_up = "terminal_processing_monitor.lease_lost_repeatedly";
+        let three = policy().with_unclean_losses_max(std::num::NonZeroU32::new(3));
+        for command in [|| Command::Expire, || Command::Abandon] {
+            let ends = |losses, policy| {
+                let (ending, code) = lost(losses, policy, command());
+                (ending == Ending::Final, code)
+            };
+            assert_eq!(ends(1, &three), (false, expired.to_owned()));
+            assert_eq!(ends(2, &three), (true, given_up.to_owned()));
+            assert_eq!(ends(900, &policy()), (false, expired.to_owned()), "no limit was set");
+        }
+    }
+
+    #[test]
+    fn a_record_that_used_up_its_ceiling_as_well_ends_as_the_contract_says() {
+        let State::Leased { record, lease, waited } = leased_after(4) else {
+            unreachable!("it is leased")
+        };
+        let record = Record { failures: 4, ..record };
+        let state = State::Leased { record, lease, waited };
+        let five = policy().with_unclean_losses_max(std::num::NonZeroU32::new(5));
+        let events = decide(&five, &state, Command::Expire, at(100.0)).expect("it expired");
+        let [Event::LeaseLost { ending: Ending::Final, code, .. }] = &events[..] else {
+            panic!("{events:?}")
+        };
+        assert_eq!(code.as_str(), "terminal_processing_monitor.lease_expired");
     }
 }

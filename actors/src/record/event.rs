@@ -143,6 +143,15 @@ pub enum Event<F: Flow> {
         /// Who and why.
         intervention: Intervention,
     },
+    /// The holder gave its lease back: the record is as it was before the claim.
+    Released {
+        /// When.
+        at: Timestamp,
+        /// Its due time from now on: that of before the claim.
+        next_at: Timestamp,
+        /// Leases taken, this one not counted.
+        attempts: u32,
+    },
 }
 
 impl<F: Flow> Event<F> {
@@ -161,6 +170,7 @@ impl<F: Flow> Event<F> {
             Self::Requeued { .. } => "requeued",
             Self::Dismissed { .. } => "dismissed",
             Self::Repinned { .. } => "repinned",
+            Self::Released { .. } => "released",
         }
     }
 
@@ -178,7 +188,8 @@ impl<F: Flow> Event<F> {
             | Self::LeaseLost { at, .. }
             | Self::Requeued { at, .. }
             | Self::Dismissed { at, .. }
-            | Self::Repinned { at, .. } => *at,
+            | Self::Repinned { at, .. }
+            | Self::Released { at, .. } => *at,
         }
     }
 
@@ -196,7 +207,8 @@ impl<F: Flow> Event<F> {
             | Self::Unchanged { .. }
             | Self::Requeued { .. }
             | Self::Dismissed { .. }
-            | Self::Repinned { .. } => None,
+            | Self::Repinned { .. }
+            | Self::Released { .. } => None,
         }
     }
 
@@ -214,7 +226,8 @@ impl<F: Flow> Event<F> {
             | Self::LeaseLost { .. }
             | Self::Requeued { .. }
             | Self::Dismissed { .. }
-            | Self::Repinned { .. } => None,
+            | Self::Repinned { .. }
+            | Self::Released { .. } => None,
         }
     }
 
@@ -232,7 +245,8 @@ impl<F: Flow> Event<F> {
             | Self::Unchanged { .. }
             | Self::Retried { .. }
             | Self::Failed { .. }
-            | Self::LeaseLost { .. } => None,
+            | Self::LeaseLost { .. }
+            | Self::Released { .. } => None,
         }
     }
 }

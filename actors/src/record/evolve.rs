@@ -28,6 +28,7 @@ pub fn evolve<F: Flow>(state: State<F>, event: &Event<F>) -> Result<State<F>, Il
                 attempts: 0,
                 failures: 0,
                 progress: F::Progress::default(),
+                losses: 0,
             };
             Ok(match settled {
                 None => State::Ready { record, wait: Wait::Pending },
@@ -35,7 +36,7 @@ pub fn evolve<F: Flow>(state: State<F>, event: &Event<F>) -> Result<State<F>, Il
             })
         }
         (
-            State::Ready { mut record, .. },
+            State::Ready { mut record, wait },
             Event::Claimed { at, attempt, owner, token_sha256, expires_at },
         ) => {
             let next = record.attempts.checked_add(1);
@@ -48,8 +49,13 @@ pub fn evolve<F: Flow>(state: State<F>, event: &Event<F>) -> Result<State<F>, Il
             Ok(State::Leased {
                 record,
                 lease: Lease { owner, token_sha256, expires_at: *expires_at },
+                waited: Some(wait),
             })
         }
+        (
+            State::Leased { record, waited: Some(wait), .. },
+            Event::Released { at, next_at, attempts },
+        ) => give_back(record, wait, (*at, *next_at), *attempts),
         (State::Leased { record, .. }, event) => end_lease(record, event),
         (
             state @ (State::Ready { .. } | State::Failed { .. } | State::Dismissed { .. }),
@@ -84,6 +90,7 @@ fn intervene<F: Flow>(state: State<F>, event: &Event<F>) -> Result<State<F>, Ill
                 attempts: 0,
                 failures: 0,
                 progress: F::Progress::default(),
+                losses: 0,
                 ..record
             };
             Ok(State::Ready { record, wait: Wait::Pending })
@@ -115,12 +122,28 @@ fn intervene<F: Flow>(state: State<F>, event: &Event<F>) -> Result<State<F>, Ill
     }
 }
 
+/// The record as it was before the claim. What was learned, failures and leases lost in a row were not
+/// touched by the claim and are not touched now: nothing was heard of the attempt.
+fn give_back<F: Flow>(
+    record: Record<F>,
+    wait: Wait,
+    (at, next_at): (Timestamp, Timestamp),
+    attempts: u32,
+) -> Result<State<F>, IllegalEvent> {
+    let in_order = at >= record.updated_at && next_at >= record.created_at;
+    if !in_order || attempts.checked_add(1) != Some(record.attempts) {
+        return Err(IllegalEvent);
+    }
+    let record = Record { updated_at: at, next_at, attempts, ..record };
+    Ok(State::Ready { record, wait })
+}
+
 fn end_lease<F: Flow>(record: Record<F>, event: &Event<F>) -> Result<State<F>, IllegalEvent> {
     let moved = |at: Timestamp, next_at: Timestamp, failures: u32| {
         if at < record.updated_at || next_at < record.created_at {
             return Err(IllegalEvent);
         }
-        Ok(Record { updated_at: at, next_at, failures, ..record.clone() })
+        Ok(Record { updated_at: at, next_at, failures, losses: 0, ..record.clone() })
     };
     match event {
         Event::Completed { at, next_at, outcome } => {
@@ -150,7 +173,8 @@ fn end_lease<F: Flow>(record: Record<F>, event: &Event<F>) -> Result<State<F>, I
             Ok(State::Failed { record, code: code.clone() })
         }
         Event::LeaseLost { at, next_at, failures, code, ending, .. } => {
-            let record = moved(*at, *next_at, *failures)?;
+            let losses = record.losses.checked_add(1).ok_or(IllegalEvent)?;
+            let record = Record { losses, ..moved(*at, *next_at, *failures)? };
             Ok(match ending {
                 Ending::Retry => State::Ready { record, wait: Wait::Retry(code.clone()) },
                 Ending::Final => State::Failed { record, code: code.clone() },
@@ -160,7 +184,9 @@ fn end_lease<F: Flow>(record: Record<F>, event: &Event<F>) -> Result<State<F>, I
         | Event::Claimed { .. }
         | Event::Requeued { .. }
         | Event::Dismissed { .. }
-        | Event::Repinned { .. } => Err(IllegalEvent),
+        | Event::Repinned { .. }
+        // Only with what the record waited for before.
+        | Event::Released { .. } => Err(IllegalEvent),
     }
 }
 
@@ -207,6 +233,7 @@ mod tests {
             attempts: 3,
             failures: 2,
             progress: Some(said(WorkStatus::Pending)),
+            losses: 2,
         }
     }
 
@@ -232,7 +259,8 @@ mod tests {
         let owner = WorkerToken::new("w").expect("a worker");
         let record = Record { updated_at: at(time), attempts: 4, ..record() };
         let token_sha256 = Sha256::of(b"token");
-        State::Leased { record, lease: Lease { owner, token_sha256, expires_at: at(100.0) } }
+        let lease = Lease { owner, token_sha256, expires_at: at(100.0) };
+        State::Leased { record, lease, waited: Some(Wait::Retry(network())) }
     }
 
     fn claim(attempt: u32, time: f64, end: f64) -> Event<Processing> {
@@ -302,6 +330,7 @@ mod tests {
                     attempts: 0,
                     failures: 0,
                     progress: None,
+                    losses: 0,
                     ..record()
                 };
                 State::Ready { record, wait: Wait::Pending }
@@ -358,6 +387,7 @@ mod tests {
             attempts: 3,
             failures: 0,
             progress: (),
+            losses: 0,
         };
         let ready = State::Ready { record: record.clone(), wait: Wait::Retry(network()) };
         assert_eq!(evolve(ready.clone(), &dismiss(25.0)), Err(IllegalEvent));
@@ -376,12 +406,13 @@ mod tests {
         let before = || Some(said(WorkStatus::Pending));
         let left = |failures: u32, progress: Option<ReceiverState>| {
             let State::Leased { record, .. } = leased(40.0) else { unreachable!("it is leased") };
-            Record { updated_at: at, next_at, failures, progress, ..record }
+            Record { updated_at: at, next_at, failures, progress, losses: 0, ..record }
         };
         let again = |failures| State::Ready {
             record: left(failures, before()),
             wait: Wait::Retry(network()),
         };
+        let lost_again = || Record { losses: 3, ..left(3, before()) };
         let watching = |progress| State::Ready { record: left(0, progress), wait: Wait::Watching };
         let over = |failures, progress| State::Failed {
             record: left(failures, progress),
@@ -408,8 +439,18 @@ mod tests {
             (Event::Retried { at, next_at, failures: 3, code }, again(3)),
             (fail(3, None), over(3, before())),
             (fail(0, Some(verdict.clone())), over(0, verdict)),
-            (lost(Ending::Retry), again(3)),
-            (lost(Ending::Final), over(3, before())),
+            (
+                lost(Ending::Retry),
+                State::Ready { record: lost_again(), wait: Wait::Retry(network()) },
+            ),
+            (lost(Ending::Final), State::Failed { record: lost_again(), code: network() }),
+            (
+                Event::Released { at, next_at, attempts: 3 },
+                State::Ready {
+                    record: Record { attempts: 3, losses: 2, ..left(2, before()) },
+                    wait: Wait::Retry(network()),
+                },
+            ),
         ]
     }
 
@@ -426,6 +467,35 @@ mod tests {
                 let name = event.name();
                 assert_eq!(evolve(leased(40.0), &event), Err(IllegalEvent), "{name} at {time}");
             }
+        }
+    }
+
+    #[test]
+    fn a_lease_given_back_leaves_the_record_as_it_was_but_for_its_last_time() {
+        for wait in [Wait::Watching, Wait::Retry(network())] {
+            let before = State::Ready { record: record(), wait: wait.clone() };
+            let leased = evolve(before, &claim(4, 31.0, 100.0)).expect("it is due");
+            let given_back = Event::Released { at: at(50.0), next_at: at(30.0), attempts: 3 };
+            let record = Record { updated_at: at(50.0), ..record() };
+            let after = State::Ready { record, wait };
+            assert_eq!(evolve(leased.clone(), &given_back), Ok(after));
+            for (attempts, why) in [(4, "the attempt stays"), (2, "two attempts")] {
+                let other = Event::Released { at: at(50.0), next_at: at(30.0), attempts };
+                assert_eq!(evolve(leased.clone(), &other), Err(IllegalEvent), "{why}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_lease_whose_record_does_not_tell_why_it_waited_cannot_be_given_back() {
+        let State::Leased { record, lease, .. } = leased(40.0) else {
+            unreachable!("it is leased")
+        };
+        let given_back = Event::Released { at: at(50.0), next_at: at(30.0), attempts: 3 };
+        let untold = State::Leased { record, lease, waited: None };
+        assert_eq!(evolve(untold, &given_back), Err(IllegalEvent));
+        for state in [State::Vacant, ready(), completed(), failed()] {
+            assert_eq!(evolve(state.clone(), &given_back), Err(IllegalEvent), "{state:?}");
         }
     }
 }

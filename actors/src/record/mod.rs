@@ -8,7 +8,7 @@
 //! Vacant ──Registered──► Ready ──Claimed──► Leased ──Completed──► Completed
 //!                          ▲                  │ └─────Failed────► Failed
 //!                          └─Watched, Retried─┘
-//!                            LeaseLost
+//!                            LeaseLost, Released
 //! ```
 //!
 //! An operator's own events (D12): `Requeued` makes a failed or dismissed record ready again,

@@ -1,14 +1,16 @@
-//! Delays of one flow, and the back-off they make (contract 1.3).
+//! Delays of one flow, the back-off they make (contract 1.3), and a limit for lost leases.
 
 use crate::contract::time::Duration;
+use std::num::NonZeroU32;
 
-/// How long records wait.
+/// How long records wait, and how often they may lose their lease.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Policy {
     base_delay: Duration,
     max_delay: Duration,
     poll_interval: Duration,
     retry_after_max: Duration,
+    unclean_losses_max: Option<NonZeroU32>,
 }
 
 /// Delays in seconds, each more than 0 and at most a day, base at most max.
@@ -52,8 +54,23 @@ impl Policy {
             max_delay: duration(delays.max_delay_seconds)?,
             poll_interval: duration(delays.poll_interval_seconds)?,
             retry_after_max: duration(delays.retry_after_max_seconds)?,
+            unclean_losses_max: None,
         };
         if policy.base_delay > policy.max_delay { Err(DelayInvalid) } else { Ok(policy) }
+    }
+
+    /// The same with a limit for leases lost in a row: a record that reaches it is failed, for an
+    /// operator to look at. `None`, as [`Self::new`] has it, is no limit beside the record's own ceiling:
+    /// the reference knows none.
+    #[must_use]
+    pub fn with_unclean_losses_max(self, unclean_losses_max: Option<NonZeroU32>) -> Self {
+        Self { unclean_losses_max, ..self }
+    }
+
+    /// Whether a record that lost so many leases in a row is left to an operator.
+    #[must_use]
+    pub fn gives_up_after(&self, losses: u32) -> bool {
+        self.unclean_losses_max.is_some_and(|max| losses >= max.get())
     }
 
     /// min(max delay, base delay × 2^(n - 1)); n counts from 1.
@@ -98,6 +115,14 @@ mod tests {
             assert_eq!(policy(base, max), Err(DelayInvalid), "{base} {max}");
         }
         assert!(policy(5.0, 5.0).is_ok());
+    }
+
+    #[test]
+    fn there_is_no_limit_for_lost_leases_unless_one_is_set() {
+        let none = policy(5.0, 20.0).expect("within limits");
+        assert!(!none.gives_up_after(u32::MAX));
+        let three = none.with_unclean_losses_max(NonZeroU32::new(3));
+        assert_eq!([2, 3, 4].map(|losses| three.gives_up_after(losses)), [false, true, true]);
     }
 
     #[test]

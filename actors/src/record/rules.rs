@@ -49,6 +49,8 @@ pub struct Rules {
     pub counted: Counted,
     /// The code an expired lease leaves in the record.
     pub expiry_code: &'static str,
+    /// The code of a record that failed because it lost too many leases in a row.
+    pub losses_code: &'static str,
     /// When a record whose lease expired is due again.
     pub expiry_due: Due,
     /// The due time of a record that an expiry made final.

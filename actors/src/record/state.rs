@@ -1,7 +1,8 @@
 //! The states of a record. Each carries exactly the data that exists in it.
 //!
 //! What an archived record came to is kept as its state ([`crate::carried`]), so the order of the
-//! variants and of their fields is part of the format.
+//! variants and of their fields is part of the format. The members that are skipped came later; an image
+//! that needs them has them behind the state.
 
 use super::{Flow, Lease};
 use crate::contract::text::ErrorCode;
@@ -27,6 +28,9 @@ pub struct Record<F: Flow> {
     pub failures: u32,
     /// What is remembered from the attempts.
     pub progress: F::Progress,
+    /// Leases lost in a row, without any settlement in between.
+    #[serde(skip)]
+    pub losses: u32,
 }
 
 /// Why a record is waiting.
@@ -59,6 +63,10 @@ pub enum State<F: Flow> {
         record: Record<F>,
         /// The worker's lease.
         lease: Lease,
+        /// Why the record was waiting before, for a lease that is given back; `None` for one whose claim
+        /// was archived by a program that did not keep that.
+        #[serde(skip)]
+        waited: Option<Wait>,
     },
     /// Done.
     Completed {
@@ -185,6 +193,19 @@ impl<F: Flow> State<F> {
     pub fn lease(&self) -> Option<&Lease> {
         match self {
             Self::Leased { lease, .. } => Some(lease),
+            Self::Vacant
+            | Self::Ready { .. }
+            | Self::Completed { .. }
+            | Self::Failed { .. }
+            | Self::Dismissed { .. } => None,
+        }
+    }
+
+    /// Why the record was waiting before its lease, where one is held and that is known.
+    #[must_use]
+    pub fn waited(&self) -> Option<&Wait> {
+        match self {
+            Self::Leased { waited, .. } => waited.as_ref(),
             Self::Vacant
             | Self::Ready { .. }
             | Self::Completed { .. }

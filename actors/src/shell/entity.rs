@@ -17,7 +17,7 @@ use crate::contract::time::Timestamp;
 use crate::flows::Answers;
 use crate::health::Class;
 use crate::record::{
-    Command, Event, Identity, IllegalEvent, Lease, Policy, Refusal, State, decide, evolve,
+    Command, Event, Identity, IllegalEvent, Lease, Policy, Proof, Refusal, State, decide, evolve,
 };
 use crate::replay;
 use actix::fut::wrap_future;
@@ -295,9 +295,10 @@ impl<F: Answers> Handler<Grant<F>> for Entity<F> {
                     let (before, after) = entity.advance(placed, next);
                     entity.finish(Finished::Moved { before, after });
                     let granted = entity.granted(payload, &claim);
+                    let proof = granted.as_ref().ok().map(Granted::proof);
                     let now = claim.now;
                     if !answer(claim.reply, granted.map(Some)) {
-                        entity.give_back(now);
+                        entity.give_back(proof, now);
                     }
                 }
                 Err(failure) => {
@@ -316,12 +317,13 @@ impl<F: Answers> Entity<F> {
         self.surroundings.gate.stops(F::TAG, site).then(|| site.into())
     }
 
-    /// Ends a lease whose claimant went away before it was told of it.
-    fn give_back(&self, now: Timestamp) {
+    /// Gives a lease back whose claimant went away before it was told of it: no call was made.
+    fn give_back(&self, proof: Option<Proof<F>>, now: Timestamp) {
+        let Some(proof) = proof else { return };
         let (reply, _) = oneshot::channel();
-        let ask = Ask::Do(Command::Abandon);
-        let abandon = Act { identity: self.identity.clone(), ask, now, reply };
-        if self.supervisor.try_send(abandon).is_err() {
+        let ask = Ask::Do(Command::Release { proof });
+        let release = Act { identity: self.identity.clone(), ask, now, reply };
+        if self.supervisor.try_send(release).is_err() {
             tracing::warn!(code = "engine_busy", "a lease nobody holds has to run out");
         }
     }

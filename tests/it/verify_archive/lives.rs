@@ -105,6 +105,10 @@ fn lost<F: Flow>(seconds: f64, loss: Loss, ending: Ending) -> Event<F> {
     Event::LeaseLost { at: at(seconds), next_at: at(seconds), failures: 1, code, loss, ending }
 }
 
+fn released<F: Flow>(attempts: u32, seconds: f64, due: f64) -> Event<F> {
+    Event::Released { at: at(seconds), next_at: at(due), attempts }
+}
+
 fn intervention() -> Intervention {
     let by = OperatorName::new("maria@example.org").expect("a name");
     Intervention { by, why: Reason::new("Schlüssel erneuert").expect("a reason") }
@@ -154,9 +158,13 @@ impl<F: Flow> Sample<F> {
     fn lives(&self) -> Vec<Life> {
         let polled = vec![
             claimed(1, 100.0),
+            released(0, 100.5, 100.0),
+            claimed(1, 100.5),
             self.watched(101.0),
             claimed(2, 131.0),
             self.unchanged(132.0),
+            claimed(3, 162.0),
+            released(2, 162.0, 162.0),
             claimed(3, 162.0),
             retried(1, 163.0),
             claimed(4, 168.0),

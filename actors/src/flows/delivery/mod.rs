@@ -87,6 +87,7 @@ impl Flow for Delivery {
         prefix: "source_delivery",
         counted: Counted::Leases,
         expiry_code: "source_delivery.lease_expired",
+        losses_code: "source_delivery.lease_lost_repeatedly",
         expiry_due: Due::Now,
         expiry_final_due: Due::Now,
         complete_due: Due::Unchanged,

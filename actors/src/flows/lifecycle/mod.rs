@@ -133,6 +133,7 @@ impl Flow for Lifecycle {
         prefix: "lifecycle_monitor",
         counted: Counted::Failures,
         expiry_code: "lease_expired",
+        losses_code: "lifecycle_monitor.lease_lost_repeatedly",
         expiry_due: Due::BackOff,
         expiry_final_due: Due::Now,
         complete_due: Due::Now,
