@@ -22,6 +22,7 @@ use leasehold_journal::memory::MemoryDisk;
 use leasehold_journal::sled::SledMedium;
 use leasehold_journal::walk::Visit;
 use leasehold_journal::{Durability, JournalError, JournalId, Log, LogOptions, Store};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -68,6 +69,7 @@ pub struct EngineBuilder {
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     abandon: bool,
+    unclean_losses_max: Option<NonZeroU32>,
     anchor_beside: bool,
     wrap: Option<Wrap>,
 }
@@ -99,6 +101,7 @@ impl EngineBuilder {
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy),
             abandon: true,
+            unclean_losses_max: None,
             anchor_beside: true,
             wrap: None,
         }
@@ -160,6 +163,19 @@ impl EngineBuilder {
     #[must_use]
     pub fn end_leases_on_open(mut self, end: bool) -> Self {
         self.abandon = end;
+        self
+    }
+
+    /// How many leases a record may lose in a row, each to a worker that hung over it or an engine that
+    /// died, before it is failed with `lease_lost_repeatedly` and left to an operator: what takes down
+    /// one engine after the other must not be tried for ever. A call that ends, however it ends, starts the
+    /// count again, and so does a requeue.
+    ///
+    /// None by default: the reference has no such limit, and a host that restarts often, or whose workers
+    /// outlive the engine, loses leases without any record being to blame. The command line has 5.
+    #[must_use]
+    pub fn unclean_losses_max(mut self, max: Option<NonZeroU32>) -> Self {
+        self.unclean_losses_max = max;
         self
     }
 
@@ -240,15 +256,15 @@ impl EngineBuilder {
                     .ok_or_else(|| Blocked::new::<Delivery>("capabilities_invalid"))?,
             ),
         };
-        let on = self.hand_over;
+        let (on, losses) = (self.hand_over, self.unclean_losses_max);
         // Without a time no lease can be ended; they run out as they would have.
         let abandon_at = if self.abandon { Timestamp::new(self.clock.now_seconds()) } else { None };
         Ok(RuntimeOptions {
-            dispatch: flow::<Dispatch>(self.delays.dispatch, None)?,
-            lifecycle: flow::<Lifecycle>(self.delays.lifecycle, None)?,
-            notification: flow::<Notify>(self.delays.notification, None)?,
-            processing: flow::<Processing>(self.delays.processing, receiver)?,
-            delivery: flow::<Delivery>(self.delays.delivery, source)?,
+            dispatch: flow::<Dispatch>(self.delays.dispatch, losses, None)?,
+            lifecycle: flow::<Lifecycle>(self.delays.lifecycle, losses, None)?,
+            notification: flow::<Notify>(self.delays.notification, losses, None)?,
+            processing: flow::<Processing>(self.delays.processing, losses, receiver)?,
+            delivery: flow::<Delivery>(self.delays.delivery, losses, source)?,
             hand_overs: HandOvers {
                 lifecycle: ceiling::<Lifecycle>(on.lifecycle_max_failures, "max_failures_invalid")?,
                 notification: ceiling::<Notify>(
@@ -270,9 +286,13 @@ fn ceiling<F: Flow>(value: Option<i64>, code: &str) -> Result<Option<Ceiling>, B
 }
 
 /// The delays of a flow, checked, and its digest.
-fn flow<F: Flow>(delays: Delays, expected: Option<Sha256>) -> Result<FlowOptions, Blocked> {
+fn flow<F: Flow>(
+    delays: Delays,
+    unclean_losses_max: Option<NonZeroU32>,
+    expected: Option<Sha256>,
+) -> Result<FlowOptions, Blocked> {
     let policy = Policy::new(delays).map_err(|_| Blocked::new::<F>("delay_invalid"))?;
-    Ok(FlowOptions { policy, expected })
+    Ok(FlowOptions { policy: policy.with_unclean_losses_max(unclean_losses_max), expected })
 }
 
 type Opened = leasehold_actors::shell::runtime::Opened;

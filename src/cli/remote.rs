@@ -4,7 +4,7 @@
 
 use super::failure::Failed;
 use crate::builder::{EngineBuilder, FlowDelays, HandOver, SourceRuntime};
-use crate::config::{Config, FlowConfig};
+use crate::config::{Config, FlowConfig, UNCLEAN_LOSSES_MAX};
 use crate::engine::Engine;
 use crate::http::{
     CmsClient, CmsOptions, HmacSha256Signer, NoAuthHeaders, ReceiverClient, ReceiverOptions,
@@ -12,6 +12,7 @@ use crate::http::{
 };
 use crate::sandbox::{DEMO_KEY, DEMO_KEY_ID, Sandbox, SandboxOptions};
 use leasehold_actors::contract::text::{Sha256, Token};
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 /// How often a run against its own sandbox polls: everything is on this machine.
@@ -26,6 +27,7 @@ pub(super) struct Plan {
     pub(super) processing: FlowConfig,
     pub(super) delivery: FlowConfig,
     pub(super) source_max_attempts: i64,
+    pub(super) unclean_losses_max: Option<NonZeroU32>,
 }
 
 /// Clients of the endpoints that there are.
@@ -70,6 +72,7 @@ impl Remote {
                 processing: quick.clone(),
                 delivery: quick,
                 source_max_attempts: 5,
+                unclean_losses_max: NonZeroU32::new(UNCLEAN_LOSSES_MAX),
             };
             return Ok((Self::Sandbox, plan));
         };
@@ -81,6 +84,7 @@ impl Remote {
             source: config.source.as_ref().map(|side| side.client(folder)).transpose()?,
         };
         let plan = Plan {
+            unclean_losses_max: NonZeroU32::new(config.unclean_losses_max),
             source_max_attempts: config.source.as_ref().map_or(5, |side| side.source_max_attempts),
             dispatch: config.dispatch,
             lifecycle: config.lifecycle,
@@ -125,6 +129,7 @@ impl Remote {
         let watched = self.sides().cms;
         let told = pins.receiver.is_some();
         let mut builder = Engine::builder(journal)
+            .unclean_losses_max(plan.unclean_losses_max)
             .delays(FlowDelays {
                 dispatch: plan.dispatch.delays(),
                 lifecycle: plan.lifecycle.delays(),

@@ -39,6 +39,14 @@ pub enum ConfigInvalid {
     },
 }
 
+/// Leases a record may lose in a row where nothing is said: what takes down five processes one after the
+/// other is worth a look before it takes down the sixth.
+pub const UNCLEAN_LOSSES_MAX: u32 = 5;
+
+const fn unclean_losses_max() -> u32 {
+    UNCLEAN_LOSSES_MAX
+}
+
 const fn value(key: &'static str, rule: &'static str) -> ConfigInvalid {
     ConfigInvalid::Value { key, rule }
 }
@@ -47,6 +55,10 @@ const fn value(key: &'static str, rule: &'static str) -> ConfigInvalid {
 #[derive(Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
+    /// Leases a record may lose in a row before it is left to an operator, at most 1000; 0 is no limit;
+    /// default 5.
+    #[serde(default = "unclean_losses_max")]
+    pub unclean_losses_max: u32,
     /// The CMS: flows `dispatch` and `lifecycle`.
     pub cms: Option<CmsConfig>,
     /// The notification receiver: flows `notification` and `processing`.
@@ -135,6 +147,9 @@ impl Config {
                 return Err(value(key, "more than 0, at most 300"));
             }
         }
+        if self.unclean_losses_max > 1000 {
+            return Err(value("unclean_losses_max", "at most 1000"));
+        }
         // The receiver's and the source's clients make two requests a call.
         if self.source.as_ref().is_some_and(|side| !(1..=20).contains(&side.source_max_attempts)) {
             return Err(value("source.source_max_attempts", "1 to 20"));
@@ -157,6 +172,7 @@ mod tests {
     fn the_smallest_file_has_the_documented_defaults() {
         let config = Config::parse(SMALLEST).expect("it is valid");
         assert_eq!(config.dispatch, FlowConfig::default());
+        assert_eq!(config.unclean_losses_max, 5);
         assert_eq!(config.cms.as_ref().expect("a section").timeout_seconds, 30.0);
         let missing = config.cms.as_ref().expect("a section").client(config.folder()).err();
         assert_eq!(missing, Some(value("cms.signing", "the environment variable is not set")));
@@ -217,6 +233,14 @@ mod tests {
                 matches!(error, ConfigInvalid::Value { key: found, .. } if found == key),
                 "{line}"
             );
+        }
+    }
+
+    #[test]
+    fn leases_lost_in_a_row_have_a_limit_that_can_be_switched_off() {
+        for (line, known) in [("0", Some(0)), ("1000", Some(1000)), ("1001", None), ("-1", None)] {
+            let config = Config::parse(&format!("unclean_losses_max = {line}\n{SMALLEST}"));
+            assert_eq!(config.map(|config| config.unclean_losses_max).ok(), known, "{line}");
         }
     }
 }

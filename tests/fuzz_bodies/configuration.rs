@@ -29,6 +29,7 @@ pub(crate) fn body(data: &[u8]) -> Vec<&'static str> {
 }
 
 fn check(config: &Config) {
+    assert!(config.unclean_losses_max <= 1000);
     let cms = config.cms.as_ref().map(|cms| cms.timeout_seconds);
     let receiver = config.receiver.as_ref().map(|receiver| receiver.timeout_seconds);
     let source = config.source.as_ref().map(|source| source.timeout_seconds);

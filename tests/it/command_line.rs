@@ -139,6 +139,12 @@ fn a_configuration_that_cannot_be_used_names_the_key_and_never_the_value() {
         ("\"0aaae401", "\"canary", 2, "receiver.capabilities_sha256"),
         ("value_file = \"sandbox.authorization\"", "value_file = \"canary\"", 2, "authorization"),
         ("max_failures = 20", "max_failures = 0", 2, "lifecycle.max_failures: 1 to 20"),
+        (
+            "unclean_losses_max = 5",
+            "unclean_losses_max = 1001",
+            2,
+            "unclean_losses_max: at most 1000",
+        ),
         ("source_max_attempts = 5", "source_max_attempts = 21", 2, "source.source_max_attempts"),
         ("key_file = \"sandbox.key\"", "key_env = \"CANARY_NOT_SET\"", 2, "cms.signing"),
     ] {
