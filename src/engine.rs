@@ -6,6 +6,7 @@ use crate::builder::{EngineBuilder, Place};
 use crate::clock::{Clock, Entropy};
 use crate::error::Error;
 use crate::handle::{Handle, Terms};
+use crate::shutdown::Stopper;
 use leasehold_actors::contract::time::Timestamp;
 use leasehold_actors::flows::Answers;
 use leasehold_actors::flows::delivery::Delivery;
@@ -23,7 +24,7 @@ use tokio::sync::watch;
 /// A running engine. There is one per journal.
 ///
 /// Its handles are `Send + Sync` and awaited by any executor. Dropping it stops it; [`Self::close`]
-/// waits for what is under way first.
+/// waits for the requests under way first, [`Self::shutdown`] for calls as well, as long as it is told to.
 #[derive(Debug)]
 pub struct Engine {
     runtime: Runtime,
@@ -69,21 +70,23 @@ impl Engine {
         fn handle<F: Answers>(
             port: &Port<F>,
             terms: Terms,
-            clock: &Arc<dyn Clock>,
-            entropy: &Arc<dyn Entropy>,
+            (clock, entropy): (&Arc<dyn Clock>, &Arc<dyn Entropy>),
+            stopper: &Stopper,
         ) -> Handle<F> {
-            Handle::new(port.clone(), terms, Arc::clone(clock), Arc::clone(entropy))
+            let outside = (Arc::clone(clock), Arc::clone(entropy));
+            Handle::new(port.clone(), terms, outside, stopper.clone())
         }
+        let (outside, stopper) = ((clock, entropy), Stopper::new());
         let ports = runtime.ports();
         let none = Terms::default();
         let receiver = Terms { expected: options.processing.expected, ..none };
         let source = Terms { expected: options.delivery.expected, longest_call_seconds };
         Self {
-            dispatch: handle(&ports.dispatch, none, clock, entropy),
-            lifecycle: handle(&ports.lifecycle, none, clock, entropy),
-            notification: handle(&ports.notification, none, clock, entropy),
-            processing: handle(&ports.processing, receiver, clock, entropy),
-            delivery: handle(&ports.delivery, source, clock, entropy),
+            dispatch: handle(&ports.dispatch, none, outside, &stopper),
+            lifecycle: handle(&ports.lifecycle, none, outside, &stopper),
+            notification: handle(&ports.notification, none, outside, &stopper),
+            processing: handle(&ports.processing, receiver, outside, &stopper),
+            delivery: handle(&ports.delivery, source, outside, &stopper),
             runtime,
         }
     }

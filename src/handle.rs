@@ -5,6 +5,7 @@
 
 use crate::clock::{Clock, Entropy};
 use crate::error::Error;
+use crate::shutdown::Stopper;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use leasehold_actors::arguments::{self, Blocked};
@@ -95,6 +96,7 @@ pub struct Handle<F: Answers> {
     pub(crate) terms: Terms,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
+    stopper: Stopper,
 }
 
 impl<F: Answers> Clone for Handle<F> {
@@ -104,6 +106,7 @@ impl<F: Answers> Clone for Handle<F> {
             terms: self.terms,
             clock: Arc::clone(&self.clock),
             entropy: Arc::clone(&self.entropy),
+            stopper: self.stopper.clone(),
         }
     }
 }
@@ -118,10 +121,14 @@ impl<F: Answers> Handle<F> {
     pub(crate) fn new(
         port: Port<F>,
         terms: Terms,
-        clock: Arc<dyn Clock>,
-        entropy: Arc<dyn Entropy>,
+        (clock, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>),
+        stopper: Stopper,
     ) -> Self {
-        Self { port, terms, clock, entropy }
+        Self { port, terms, clock, entropy, stopper }
+    }
+
+    pub(crate) fn stopper(&self) -> &Stopper {
+        &self.stopper
     }
 
     pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
@@ -139,7 +146,7 @@ impl<F: Answers> Handle<F> {
     ///
     /// # Errors
     /// [`Error::Blocked`] with `worker_invalid`, `time_invalid` or `lease_invalid`;
-    /// [`Error::Journal`].
+    /// [`Error::Journal`]; [`Error::Stopped`] once the engine is shut down.
     pub async fn claim(&self, worker: &str, lease_seconds: f64) -> Result<Option<Claim<F>>, Error> {
         let owner = arguments::worker::<F>(worker)?;
         let (now, lease) = match F::RULES.arguments {
@@ -153,6 +160,9 @@ impl<F: Answers> Handle<F> {
                 (self.now()?, lease)
             }
         };
+        if self.stopper.is_stopping() {
+            return Err(Error::Stopped);
+        }
         let mut bytes = [0; TOKEN_BYTES];
         self.entropy.fill(&mut bytes);
         let token = LeaseToken::new(URL_SAFE_NO_PAD.encode(bytes).into());
@@ -227,6 +237,20 @@ impl<F: Answers> Handle<F> {
         let command = Command::Settle { proof: claim.granted.proof(), settlement };
         let identity = claim.granted.identity.clone();
         Ok(self.command(identity, command, now).await?.state)
+    }
+
+    /// Gives a lease back: the record is as it was before the claim and due at once, and no attempt is
+    /// spent. The call may have been made all the same; it is made again with the same identity and bytes.
+    ///
+    /// # Errors
+    /// [`Error::Blocked`] with `time_invalid`, then what the record says: `claim_missing`, `claim_lost`,
+    /// `lease_expired`, `clock_regressed`; [`Error::Journal`].
+    pub async fn release(&self, claim: &Claim<F>) -> Result<F::Status, Error> {
+        let now = self.now()?;
+        let command = Command::Release { proof: claim.granted.proof() };
+        let identity = claim.granted.identity.clone();
+        let state = self.command(identity, command, now).await?.state;
+        F::status(&state, now).ok_or(Error::Stopped)
     }
 
     /// Settles an attempt without giving the status; used by `run_once`.

@@ -17,6 +17,7 @@
 //! | [`worker`] | claim, call, settle; a host's own client |
 //! | [`pipeline`] | workers of several flows side by side |
 //! | [`http`] | the CMS over HTTPS |
+//! | [`shutdown`] | winding an engine down in two phases |
 //! | [`retention`] | moving old history to archive files |
 //! | [`audit`] | walk a journal, rebuild every record, findings |
 //! | [`sandbox`] | a local CMS with faults on demand |
@@ -45,6 +46,7 @@ pub mod pipeline;
 pub mod report;
 pub mod retention;
 pub mod sandbox;
+pub mod shutdown;
 pub mod times;
 pub mod worker;
 
@@ -77,4 +79,5 @@ pub use leasehold_actors::record::policy::Delays;
 pub use leasehold_journal::memory::MemoryDisk;
 pub use leasehold_journal::{Durability, Head, JournalError};
 pub use pipeline::Pipeline;
+pub use shutdown::{Remaining, Stopper};
 pub use worker::{CallFailure, Client, DrainOptions, drain};

@@ -38,8 +38,8 @@ impl std::fmt::Debug for Pipeline<'_> {
 }
 
 impl<'a> Pipeline<'a> {
-    /// A pipeline without workers; `stop` ends it early: no new claim is made then, and the calls under
-    /// way end first.
+    /// A pipeline without workers; `stop`, or the engine's [`Stopper`](crate::Stopper), ends it early: no
+    /// new claim is made then, and the calls under way end first, or are dropped when the latter says so.
     #[must_use]
     pub fn new(engine: &'a Engine, stop: watch::Receiver<bool>) -> Self {
         Self {
@@ -93,12 +93,14 @@ impl<'a> Pipeline<'a> {
     async fn until_idle(&mut self) -> Result<(), Error> {
         let mut failed = self.failed.subscribe();
         let mut hand_overs = self.engine.hand_overs();
+        let stopper = self.engine.stopper();
         loop {
             hand_overs.mark_unchanged();
             for (_, moves) in &mut self.stages {
                 moves.mark_unchanged();
             }
-            if *self.stop.borrow() || *failed.borrow() || self.is_idle().await? {
+            let told = *self.stop.borrow() || stopper.is_stopping();
+            if told || *failed.borrow() || self.is_idle().await? {
                 return Ok(());
             }
             let moved = any_moved(&mut self.stages);
@@ -107,6 +109,7 @@ impl<'a> Pipeline<'a> {
                 _ = hand_overs.changed() => {}
                 _ = self.stop.changed() => {}
                 _ = failed.changed() => {}
+                () = stopper.begun() => {}
                 done = self.workers.join_next() => {
                     // Workers stay until they are told; one that ends has failed.
                     if let Some(done) = done {

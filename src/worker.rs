@@ -89,7 +89,8 @@ impl<F: Answers> Handle<F> {
     /// [`Error::Blocked`] with `lease_invalid`, `client_invalid`, `lease_too_short`, then as
     /// [`Self::claim`]; a settlement that is refused (`claim_lost`, `lease_expired`,
     /// `clock_regressed`) leaves the record as it is. [`Error::Journal`]: the record stays leased and
-    /// nothing is judged (D7).
+    /// nothing is judged (D7). [`Error::Stopped`] once the engine is shut down: nothing was claimed, or
+    /// the call was dropped and its lease given back.
     pub async fn run_once<C: Client<F>>(
         &self,
         client: &C,
@@ -97,9 +98,15 @@ impl<F: Answers> Handle<F> {
         lease_seconds: f64,
     ) -> Result<Option<F::Attempt>, Error> {
         self.check_run(worker, lease_seconds, client.longest_call_seconds())?;
+        let under_way = self.stopper().begin()?;
         let Some(claim) = self.claim(worker, lease_seconds).await? else { return Ok(None) };
         // Inside the async block, so that a client that panics before its future is caught too.
-        let called = unwinding(async { client.call(claim.request()).await }).await;
+        let call = unwinding(async { client.call(claim.request()).await });
+        let Some(called) = under_way.unless_stopped(call).await else {
+            self.release(&claim).await?;
+            self.stopper().note_released();
+            return Err(Error::Stopped);
+        };
         let settlement = self.settlement(&claim, called);
         self.settle_attempt(&claim, settlement).await.map(Some)
     }
@@ -154,8 +161,9 @@ pub struct DrainOptions {
     pub worker: String,
 }
 
-/// Works until nothing of the flow waits and nothing is leased (what is paused does not count), or until `stop` turns true: then no
-/// new claim is made and the calls under way end first. `seen` is told every attempt.
+/// Works until nothing of the flow waits and nothing is leased (what is paused does not count), or until
+/// `stop` turns true or the engine is shut down: then no new claim is made and the calls under way end
+/// first, or are dropped when the engine's shutdown says so. `seen` is told every attempt.
 ///
 /// # Errors
 /// The first [`Error`] that is not about one record.
@@ -263,7 +271,7 @@ async fn work<F: Answers, C: Client<F>>(
     seen: impl Fn(&F::Attempt),
 ) -> Result<(), Error> {
     let mut moves = handle.moves();
-    while !stops.now() {
+    while !stops.now() && !handle.stopper().is_stopping() {
         moves.mark_unchanged();
         match handle.run_once(client, worker, lease_seconds).await {
             Ok(Some(attempt)) => {
@@ -279,6 +287,7 @@ async fn work<F: Answers, C: Client<F>>(
                 tokio::task::yield_now().await;
                 continue;
             }
+            Err(Error::Stopped) if handle.stopper().is_stopping() => return Ok(()),
             Err(error) => return Err(error),
         }
         let clock = handle.clock();
@@ -291,6 +300,7 @@ async fn work<F: Answers, C: Client<F>>(
             () = clock.sleep(wait) => {}
             _ = moves.changed() => {}
             () = stops.changed() => {}
+            () = handle.stopper().begun() => {}
         }
     }
     Ok(())

@@ -18,14 +18,18 @@ use leasehold_actors::contract::json::Value;
 use std::path::PathBuf;
 use tokio::sync::watch;
 
+/// How long calls may take after a signal: five seconds less than most supervisors wait before they kill.
+const DRAIN_SECONDS: f64 = 25.0;
 /// Registrations under way at once while files are read.
 const ENQUEUE_WIDTH: usize = 256;
 
 /// Deliver documents and follow them until they settle.
 ///
 /// Each document is registered durably, delivered, and followed. A document that is refused is named
-/// with its file, line and code; the others go on. Ctrl-C drains: calls under way end first. Running
-/// the same command again continues where it stopped; what is settled is not sent again.
+/// with its file, line and code; the others go on. Ctrl-C and SIGTERM drain: no call is begun, those
+/// under way end first; what is left of them after --drain-seconds, or at a second signal, is dropped
+/// and its lease given back without spending an attempt. Running the same command again continues
+/// where it stopped; what is settled is not sent again.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  leasehold run --sandbox examples/changes.ndjson --journal demo-journal"
@@ -53,9 +57,17 @@ pub(super) struct RunArguments {
     /// How far a document has to come
     #[arg(long, value_enum, default_value_t = Until::Settled)]
     until: Until,
+    /// How long calls under way may take when the run is told to stop, in seconds, at most 86400
+    #[arg(long, value_name = "S", default_value_t = DRAIN_SECONDS, value_parser = drain_seconds)]
+    drain_seconds: f64,
     /// Print the summary as one JSON object
     #[arg(long)]
     json: bool,
+}
+
+fn drain_seconds(text: &str) -> Result<f64, &'static str> {
+    let seconds = text.parse().ok().filter(|seconds| (0.0..=86_400.0).contains(seconds));
+    seconds.ok_or("a number of seconds, 0 to 86400")
 }
 
 /// How documents travel.
@@ -86,7 +98,7 @@ pub(super) async fn run(arguments: RunArguments) -> Result<Ended, Failed> {
         eprintln!("{line}"); // what stays unsettled for that
     }
     let (clients, sandbox) = remote.start(&arguments.journal).await?;
-    let stop = signals::draining();
+    let stop = signals::wind_down(engine.stopper(), arguments.drain_seconds);
     let mut summary = Summary { read: documents.len() as u64, ..Summary::default() };
     let mut registered = Registered::default();
     let result = match arguments.via {
@@ -107,13 +119,19 @@ pub(super) async fn run(arguments: RunArguments) -> Result<Ended, Failed> {
         Err(failed) => Err(failed),
     };
     let head = engine.head();
-    engine.close().await;
+    // The pipeline has ended, and its calls with it.
+    let remaining = engine.shutdown(0.0).await;
     counted?;
+    let remaining = remaining?;
     summary.seconds = watch.seconds();
     summary.sequence = head.sequence;
     summary.head = head.hash.to_string();
     if *stop.borrow() {
-        eprintln!("stopped before the end; the same command continues");
+        eprintln!(
+            "stopped before the end: {} leases given back, {} left, {} records wait; the same command \
+             continues",
+            remaining.released, remaining.leased, remaining.waiting
+        );
     }
     if let Some(sandbox) = sandbox {
         report_sandbox(&sandbox);

@@ -45,6 +45,8 @@ pub(super) enum Move {
     Claim(f64),
     /// Settles a claim by hand: 0 is the newest, the others are stale.
     Settle(usize, How),
+    /// Gives a claim back.
+    Release(usize),
     Watch(How),
     Notify(How),
     Process(How),
@@ -66,6 +68,7 @@ pub(super) fn moves() -> impl Strategy<Value = Vec<(Move, f64)>> {
         4 => id().prop_map(Move::Enqueue),
         4 => (1.0..100.0).prop_map(Move::Claim),
         6 => (0_usize..3, how()).prop_map(|(claim, how)| Move::Settle(claim, how)),
+        2 => (0_usize..3).prop_map(Move::Release),
         4 => how().prop_map(Move::Watch),
         3 => how().prop_map(Move::Notify),
         3 => how().prop_map(Move::Process),
@@ -148,6 +151,11 @@ async fn make(engine: &Engine, step: Move, claims: &mut Vec<Claim<Dispatch>>, nu
         Move::Settle(stale, how) => {
             if let Some(claim) = claims.iter().rev().nth(stale) {
                 settle(engine, claim, how).await;
+            }
+        }
+        Move::Release(stale) => {
+            if let Some(claim) = claims.iter().rev().nth(stale) {
+                allowed(engine.dispatch().release(claim).await);
             }
         }
         Move::Watch(how) => watch(engine, how, number).await,
