@@ -305,7 +305,8 @@ impl Seen {
             | Event::LeaseLost { ending: Ending::Retry, .. }
             | Event::Requeued { .. }
             | Event::Dismissed { .. }
-            | Event::Repinned { .. } => {}
+            | Event::Repinned { .. }
+            | Event::Released { .. } => {}
         }
         if let Some(code) = event.code() {
             let key = (F::TAG, code.to_string());

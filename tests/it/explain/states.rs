@@ -64,6 +64,7 @@ fn record<F: Explains>(binding: F::Binding, tried: u32, next_at: f64) -> Record<
         next_at: at(next_at),
         attempts: tried,
         failures: tried,
+        losses: 0,
         progress: F::Progress::default(),
     }
 }
@@ -71,7 +72,8 @@ fn record<F: Explains>(binding: F::Binding, tried: u32, next_at: f64) -> Record<
 fn leased<F: Explains>(record: Record<F>, expires_at: f64) -> State<F> {
     let owner = WorkerToken::new("worker-1").expect("a worker");
     let token_sha256 = Sha256::of(b"token");
-    State::Leased { record, lease: Lease { owner, token_sha256, expires_at: at(expires_at) } }
+    let lease = Lease { owner, token_sha256, expires_at: at(expires_at) };
+    State::Leased { record, waited: None, lease }
 }
 
 /// The states every flow has.
