@@ -17,6 +17,8 @@ const FRAME_TAG: &[u8] = b"leasehold.journal.frame.v1\0";
 const CHUNK_TAG: &[u8] = b"leasehold.journal.chunk.v1\0";
 /// Domain tag of the hash over all entries of a base.
 const ENTRIES_TAG: &[u8] = b"leasehold.journal.entries.v1\0";
+/// Domain tag of a checkpoint's hash.
+const CHECKPOINT_TAG: &[u8] = b"leasehold.journal.checkpoint.v1\0";
 /// Domain tag of one entry's own hash.
 const ENTRY_TAG: &[u8] = b"leasehold.journal.entry.v1\0";
 
@@ -109,6 +111,12 @@ pub fn frame_hash(header_and_body: &[u8]) -> Digest {
 #[must_use]
 pub fn chunk_hash(bytes: &[u8]) -> Digest {
     Digest(Sha256::new().chain_update(CHUNK_TAG).chain_update(bytes).finalize().into())
+}
+
+/// Hash of a checkpoint: over everything before the hash.
+#[must_use]
+pub fn checkpoint_hash(bytes: &[u8]) -> Digest {
+    Digest(Sha256::new().chain_update(CHECKPOINT_TAG).chain_update(bytes).finalize().into())
 }
 
 /// Hash of one entry of a base: over its stream and its bytes.

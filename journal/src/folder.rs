@@ -7,12 +7,15 @@
 //! | --- | --- |
 //! | `lock` | empty; locked by the one engine that has the journal open (J1) |
 //! | `anchor` | the last durable head ([`crate::anchor`]) |
+//! | `checkpoint` | what a clean close leaves ([`crate::checkpoint`]); gone while an engine has the journal open |
+//! | `checkpoint.tmp` | half of one |
 //! | `db/` | sled's own files |
 //! | `db.new/`, `db.old/` | while a database takes another one's place ([`replace_database`]) |
 //! | `../<name>.anchor` | the same head beside the folder: putting the whole folder back to an older state is noticed |
 //!
 //! The folder is 0700 and its files are 0600, whatever the umask.
 
+pub(crate) mod checkpoint;
 mod leftovers;
 mod replacing;
 
@@ -65,6 +68,18 @@ impl Layout {
         Ok(absolute.with_file_name(name))
     }
 
+    /// What a clean close leaves.
+    #[must_use]
+    pub fn checkpoint(&self) -> PathBuf {
+        self.root.join("checkpoint")
+    }
+
+    /// A checkpoint that is being written; whatever is left of it says nothing.
+    #[must_use]
+    pub fn unfinished_checkpoint(&self) -> PathBuf {
+        self.root.join("checkpoint.tmp")
+    }
+
     /// sled's folder.
     #[must_use]
     pub fn database(&self) -> PathBuf {
@@ -111,7 +126,8 @@ impl Drop for Lock {
 }
 
 /// Names a journal's folder may hold; anything else makes it somebody else's.
-const OURS: [&str; 6] = ["lock", "anchor", "anchor.new", "db", "db.new", "db.old"];
+const OURS: [&str; 8] =
+    ["lock", "anchor", "anchor.new", "checkpoint", "checkpoint.tmp", "db", "db.new", "db.old"];
 
 /// Takes the journal for writing: checks the folder, makes it when `create` is set, takes the lock,
 /// removes what a crash left behind.
@@ -205,7 +221,8 @@ fn held(tried: Result<(), fs4::TryLockError>) -> Result<(), JournalError> {
 }
 
 /// Copies a journal's files, anchors included, to `target`, which must not exist yet. The copy
-/// shares blocks with the original where the file system can. Of a database and one that was to take
+/// shares blocks with the original where the file system can. A checkpoint stays behind: whoever reads
+/// verifies everything. Of a database and one that was to take
 /// its place, the one that counts is copied.
 ///
 /// # Errors

@@ -22,6 +22,12 @@ pub struct StreamIndex {
 }
 
 impl StreamIndex {
+    /// An index with room for so many streams.
+    #[must_use]
+    pub fn with_capacity(streams: usize) -> Self {
+        Self { tips: HashMap::with_capacity(streams) }
+    }
+
     /// The stream's tip; sequence and version 0 when it has no records.
     #[must_use]
     pub fn tip(&self, stream: StreamId) -> Tip {

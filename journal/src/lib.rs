@@ -15,6 +15,7 @@
 //! | [`payload`] | bincode and every one of its options; nowhere else |
 //! | [`medium`] | the place that keeps frames: [`sled`] on disk, [`memory`] for tests |
 //! | [`anchor`] | what the head was when it was last known durable |
+//! | [`checkpoint`], [`opening`] | what a clean close leaves; where a journal stands when it is opened |
 //! | [`folder`] | files, permissions, the lock, leftovers, copies for reading |
 //! | [`log`], [`reader`] | the writer and its readers over a medium |
 //! | [`beside`] | a walk on a thread of its own |
@@ -34,6 +35,7 @@ pub mod archive;
 pub mod base;
 pub mod beside;
 pub mod chain;
+pub mod checkpoint;
 pub mod chunk;
 pub mod error;
 pub mod folder;
@@ -42,6 +44,7 @@ pub mod index;
 pub mod log;
 pub mod medium;
 pub mod memory;
+pub mod opening;
 pub mod payload;
 pub mod reader;
 pub mod record;

@@ -4,25 +4,22 @@
 //! failed write leads to. Must not know sled, nor what a record says.
 
 use crate::anchor::Anchor;
-use crate::beside::beside;
 use crate::chain::{Head, JournalId};
 use crate::chunk::{self, INLINE_BYTES_MAX};
 use crate::error::JournalError;
 use crate::frame::{BODY_BYTES_MAX, FrameBuilder};
 use crate::index::Tip;
 use crate::medium::{Anchors, Batch, Medium};
+use crate::opening::{Resume, Standing, identify, resumed, verified};
 use crate::reader::{LogReader, Shared};
 use crate::record::{Stored, StreamId};
 use crate::store::{Append, AppendError, Placed, Store};
-use crate::walk::{self, Item, Visit, Walk};
+use crate::walk::Visit;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Bytes of a record's header at most: stream, version, distance, length.
 const RECORD_HEADER_BYTES_MAX: usize = 16 + 5 + 10 + 10;
-
-/// A journal of so few frames is not worth a thread when it is opened.
-const BRIEF_FRAMES: u64 = 64;
 
 /// How a log is opened.
 #[derive(Debug, Clone, Copy)]
@@ -56,53 +53,43 @@ impl<M: Medium> Log<M> {
         options: LogOptions,
         visit: &mut Visit<'_>,
     ) -> Result<Self, JournalError> {
+        Self::begin(medium, options, None, visit)
+    }
+
+    /// Opens a journal from what [`Store::leave`] left, where that may be believed
+    /// ([`crate::checkpoint::Checkpoint::check`]) and `resume` says so of the note: then nothing is handed
+    /// to `visit`. Otherwise the same as [`Self::open`].
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_from(
+        medium: M,
+        options: LogOptions,
+        resume: &mut Resume<'_>,
+        visit: &mut Visit<'_>,
+    ) -> Result<Self, JournalError> {
+        Self::begin(medium, options, Some(resume), visit)
+    }
+
+    fn begin(
+        medium: M,
+        options: LogOptions,
+        resume: Option<&mut Resume<'_>>,
+        visit: &mut Visit<'_>,
+    ) -> Result<Self, JournalError> {
         let anchors = medium.anchors()?;
-        let id = match medium.journal_id()? {
-            Some(id) => id,
-            None if anchors.inner.is_some()
-                || anchors.damaged > 0
-                || medium.frame_at_or_after(0)?.is_some() =>
-            {
-                return Err(JournalError::Corrupt { sequence: 0 });
-            }
-            None if options.create => {
-                // An empty folder where a journal was is a loss, not a beginning.
-                let known = anchors.outer.map_or(0, |anchor| anchor.head.sequence);
-                if known > 0 {
-                    return Err(JournalError::BehindAnchor { sequence: 0, missing: known });
-                }
-                medium.initialise(options.new_id)?;
-                options.new_id
-            }
-            None => return Err(JournalError::Missing),
+        let id = identify(&medium, options, &anchors)?;
+        let left = resume.and_then(|resume| resumed(&medium, id, &anchors, resume));
+        let Standing { archived, index, head } = match left {
+            Some(standing) => standing,
+            None => verified(&medium, id, &anchors, visit)?,
         };
-        let mut check = AnchorCheck::new(id, &anchors);
-        let mut archived = 0;
-        let mut take = |item| {
-            match &item {
-                Item::Base(base) => {
-                    archived = base.head.sequence;
-                    check.start(base.head);
-                }
-                Item::Frame(head) => check.pass(*head),
-                Item::Carried { .. } | Item::Record { .. } => {}
-            }
-            visit(item)
-        };
-        let mut walk = Walk::new(id);
-        walk::enter(&medium, &mut walk, &mut take)?;
-        if !walk::go_on(&medium, &mut walk, BRIEF_FRAMES, &mut take)? {
-            // Reading and verifying on one processor, whatever is done with it on another.
-            let rest = |visit: &mut Visit<'_>| walk::go_on(&medium, &mut walk, u64::MAX, visit);
-            let (stopped, taken) = beside(rest, &mut take);
-            taken?;
-            stopped?;
-        }
-        let head = walk.head();
-        check.finish(head)?;
+        // Used or not, and before anything is written: killed from here on, the next life verifies
+        // everything. A journal that is refused keeps it, since nothing was written.
+        medium.remove_checkpoint()?;
         medium.settle()?;
         medium.set_anchor(Anchor { journal: id, head }, true)?;
-        let shared = Arc::new(Shared::new(medium, archived, walk.into_index(), head));
+        let shared = Arc::new(Shared::new(medium, archived, index, head));
         Ok(Self { shared, id, poisoned: false })
     }
 
@@ -175,6 +162,13 @@ impl<M: Medium> Store for Log<M> {
         }
         let head = self.shared.head();
         self.shared.medium.set_anchor(Anchor { journal: self.id, head }, true)
+    }
+
+    fn leave(self: Box<Self>, note: &[u8]) -> Result<(), JournalError> {
+        if self.poisoned {
+            return Err(JournalError::Poisoned);
+        }
+        self.shared.medium.leave_checkpoint(self.shared.draft(self.id, note))
     }
 }
 

@@ -6,6 +6,7 @@
 use crate::anchor::Anchor;
 use crate::base::Base;
 use crate::chain::{Digest, JournalId};
+use crate::checkpoint::{Draft, Left};
 use crate::error::JournalError;
 use crate::record::StreamId;
 
@@ -166,6 +167,24 @@ pub trait Medium: Send + Sync + 'static {
     /// # Errors
     /// Whatever the disk answers.
     fn set_anchor(&self, anchor: Anchor, sync: bool) -> Result<(), JournalError>;
+
+    /// What a clean close left, unverified; `None` when there is nothing.
+    ///
+    /// # Errors
+    /// Whatever the disk answers.
+    fn checkpoint(&self) -> Result<Option<Left>, JournalError>;
+
+    /// Removes it, durably: nothing is written while there is one.
+    ///
+    /// # Errors
+    /// Whatever the disk answers.
+    fn remove_checkpoint(&self) -> Result<(), JournalError>;
+
+    /// Keeps a checkpoint for when nobody has the medium any more. Nothing may be written from here on.
+    ///
+    /// # Errors
+    /// Whatever the disk answers.
+    fn leave_checkpoint(&self, draft: Draft) -> Result<(), JournalError>;
 
     /// Bytes on disk.
     ///

@@ -7,6 +7,7 @@
 use crate::anchor::Anchor;
 use crate::base::Base;
 use crate::chain::{Digest, JournalId};
+use crate::checkpoint::{Draft, Left, Stamp};
 use crate::error::JournalError;
 use crate::medium::{Anchors, Batch, Fill, Medium, Part};
 use crate::record::StreamId;
@@ -38,6 +39,17 @@ struct Image {
     chunks: BTreeMap<Digest, Vec<u8>>,
     anchor: Option<Anchor>,
     outer_anchor: Option<Anchor>,
+    checkpoint: Option<Vec<u8>>,
+}
+
+impl Image {
+    /// Bytes of what a database would hold.
+    fn bytes(&self) -> u64 {
+        let frames: usize = self.frames.values().map(Vec::len).sum();
+        let chunks: usize = self.chunks.values().map(Vec::len).sum();
+        let entries: usize = self.entries.values().map(Vec::len).sum();
+        (frames + chunks + entries) as u64
+    }
 }
 
 #[derive(Debug, Default)]
@@ -50,6 +62,15 @@ struct Disk {
     unsynced: Vec<(Vec<u64>, Vec<Digest>)>,
     faults: VecDeque<Fault>,
     syncs: u64,
+    /// Counts what a database's file would tell by its time of change.
+    changes: u64,
+}
+
+impl Disk {
+    fn stamp(&self) -> Stamp {
+        let bytes = self.live.bytes();
+        Stamp { bytes, modified_seconds: self.changes, modified_nanos: 0 }
+    }
 }
 
 /// The disk: survives the medium, so that a test can crash one and open the next.
@@ -80,7 +101,8 @@ impl MemoryDisk {
     /// written since the last sync and happened to reach the disk.
     pub fn crash(&self, batches_kept: usize) {
         let mut disk = self.lock();
-        let Disk { live, durable, unsynced, .. } = &mut *disk;
+        let Disk { live, durable, unsynced, changes, .. } = &mut *disk;
+        *changes += u64::from(!unsynced.is_empty());
         for (frames, chunks) in unsynced.drain(..).take(batches_kept) {
             for key in frames {
                 if let Some(bytes) = live.frames.get(&key) {
@@ -108,6 +130,7 @@ impl MemoryDisk {
     /// none.
     pub fn damage(&self, sequence: u64, change: impl Fn(&mut Vec<u8>)) -> bool {
         let mut disk = self.lock();
+        disk.changes += 1;
         let Disk { live, durable, .. } = &mut *disk;
         let mut found = false;
         for image in [live, durable] {
@@ -122,6 +145,7 @@ impl MemoryDisk {
     /// Removes all frames from `sequence` on, in both images: a tail that was lost.
     pub fn cut(&self, sequence: u64) {
         let mut disk = self.lock();
+        disk.changes += 1;
         disk.live.frames.split_off(&sequence);
         disk.durable.frames.split_off(&sequence);
     }
@@ -129,6 +153,7 @@ impl MemoryDisk {
     /// Changes the bytes of a stream's entry in the base, in both images; false if there is none.
     pub fn damage_entry(&self, stream: StreamId, change: impl Fn(&mut Vec<u8>)) -> bool {
         let mut disk = self.lock();
+        disk.changes += 1;
         let Disk { live, durable, .. } = &mut *disk;
         let mut found = false;
         for image in [live, durable] {
@@ -143,6 +168,7 @@ impl MemoryDisk {
     /// Removes all chunks, in both images.
     pub fn lose_chunks(&self) {
         let mut disk = self.lock();
+        disk.changes += 1;
         disk.live.chunks.clear();
         disk.durable.chunks.clear();
     }
@@ -161,6 +187,19 @@ impl MemoryDisk {
         let mut disk = self.lock();
         disk.live.anchor = None;
         disk.durable.anchor = None;
+    }
+
+    /// What the last clean close left.
+    #[must_use]
+    pub fn checkpoint(&self) -> Option<Vec<u8>> {
+        self.lock().live.checkpoint.clone()
+    }
+
+    /// Puts something in its place, in both images; `None` removes it.
+    pub fn put_checkpoint(&self, bytes: Option<Vec<u8>>) {
+        let mut disk = self.lock();
+        disk.live.checkpoint.clone_from(&bytes);
+        disk.durable.checkpoint = bytes;
     }
 
     fn lock(&self) -> MutexGuard<'_, Disk> {
@@ -202,6 +241,7 @@ impl Medium for MemoryMedium {
         let frames = batch.frames.iter().map(|(key, _)| *key).collect();
         let chunks = batch.chunks.iter().map(|(key, _)| *key).collect();
         disk.unsynced.push((frames, chunks));
+        disk.changes += 1;
         disk.live.frames.extend(batch.frames);
         disk.live.chunks.extend(batch.chunks);
         failure.map_or(Ok(()), Err)
@@ -297,6 +337,7 @@ impl Medium for MemoryMedium {
     fn succeed(self) -> Result<(), JournalError> {
         let mut disk = self.disk.lock();
         let next = disk.successor.take().ok_or(JournalError::Missing)?;
+        disk.changes += 1;
         disk.durable = next.clone();
         disk.live = next;
         disk.unsynced.clear();
@@ -318,11 +359,24 @@ impl Medium for MemoryMedium {
         Ok(())
     }
 
-    fn disk_bytes(&self) -> Result<u64, JournalError> {
+    fn checkpoint(&self) -> Result<Option<Left>, JournalError> {
         let disk = self.disk.lock();
-        let frames: usize = disk.live.frames.values().map(Vec::len).sum();
-        let chunks: usize = disk.live.chunks.values().map(Vec::len).sum();
-        let entries: usize = disk.live.entries.values().map(Vec::len).sum();
-        Ok((frames + chunks + entries) as u64)
+        let stamp = Some(disk.stamp());
+        Ok(disk.live.checkpoint.clone().map(|bytes| Left { bytes, stamp }))
+    }
+
+    fn remove_checkpoint(&self) -> Result<(), JournalError> {
+        self.disk.put_checkpoint(None);
+        Ok(())
+    }
+
+    fn leave_checkpoint(&self, draft: Draft) -> Result<(), JournalError> {
+        let stamp = self.disk.lock().stamp();
+        self.disk.put_checkpoint(Some(draft.seal(stamp)));
+        Ok(())
+    }
+
+    fn disk_bytes(&self) -> Result<u64, JournalError> {
+        Ok(self.disk.lock().live.bytes())
     }
 }

@@ -5,7 +5,8 @@
 //! are kept, since neighbours in a journal are usually asked for together.
 
 use crate::base::{Entry, StoredEntry};
-use crate::chain::Head;
+use crate::chain::{Head, JournalId};
+use crate::checkpoint::Draft;
 use crate::error::JournalError;
 use crate::frame::Frame;
 use crate::index::{StreamIndex, Tip};
@@ -91,6 +92,12 @@ impl<M: Medium> Shared<M> {
             durable.index.set(stream, tip);
         }
         durable.head = head;
+    }
+
+    /// All that a later open may go on from.
+    pub(crate) fn draft(&self, journal: JournalId, note: &[u8]) -> Draft {
+        let durable = self.durable.read().unwrap_or_else(PoisonError::into_inner);
+        Draft::new(journal, durable.head, self.archived, &durable.index.sorted(), note)
     }
 
     fn frame_of(&self, sequence: u64) -> Result<Arc<VerifiedFrame>, JournalError> {

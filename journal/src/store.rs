@@ -62,6 +62,16 @@ pub trait Store: Send {
     /// # Errors
     /// As [`Self::commit`].
     fn settle_anchor(&mut self) -> Result<(), JournalError>;
+
+    /// Lets go of the store after [`Self::settle_anchor`], and leaves a note from which the next open may
+    /// go on ([`crate::opening::Resume`]) instead of reading everything. A store that keeps none may
+    /// forget it.
+    ///
+    /// # Errors
+    /// As [`Self::commit`]; then no note is left.
+    fn leave(self: Box<Self>, _note: &[u8]) -> Result<(), JournalError> {
+        Ok(())
+    }
 }
 
 /// The reading side. Any number of threads may read while one writes; only durable records show.

@@ -11,15 +11,16 @@
 //! | `c`, hash | a chunk |
 
 use crate::chain::Digest;
+use crate::checkpoint::Stamp;
 use crate::error::JournalError;
 use crate::folder;
 use crate::medium::{Batch, Part};
 use crate::record::StreamId;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::ops::RangeBounds;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// Fixed for a journal's life.
 const SEGMENT_BYTES: usize = 8 * 1024 * 1024;
@@ -183,6 +184,15 @@ impl Database {
         folder::sync_directory(&self.path)
     }
 
+    /// Stamps the file of a closed database, and answers how it is then; `None` where that cannot be
+    /// told. File systems count time in ticks of milliseconds, and a change right after this one would
+    /// bear the same time: so the file is given a time that no tick has.
+    pub(super) fn leave_stamp(&self) -> Result<Option<Stamp>, JournalError> {
+        let ticked = self.file.metadata()?.modified()?;
+        self.file.set_modified(ticked + Duration::from_nanos(1))?;
+        Ok(stamp_of(&self.file.metadata()?))
+    }
+
     /// Closes it; false when that ended in a panic, as it does when the disk fails.
     pub(super) fn close(&mut self) -> bool {
         let database = self.database.take();
@@ -196,6 +206,21 @@ impl Drop for Database {
             tracing::warn!(code = "storage_failed", "the database could not be closed cleanly");
         }
     }
+}
+
+/// How the file of a database that is not open is; `None` for one that is not there yet, or whose time
+/// cannot be told.
+pub(super) fn stamp(path: &Path) -> Option<Stamp> {
+    stamp_of(&std::fs::metadata(path.join("db")).ok()?)
+}
+
+fn stamp_of(file: &Metadata) -> Option<Stamp> {
+    let modified = file.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Some(Stamp {
+        bytes: file.len(),
+        modified_seconds: modified.as_secs(),
+        modified_nanos: modified.subsec_nanos(),
+    })
 }
 
 /// Opens sled, trying again for as long as a handle of an earlier life may still be around.

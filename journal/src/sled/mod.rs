@@ -10,6 +10,7 @@
 //! * Damage makes `open` panic, or lose the tail without a word: it runs on a thread of its own and
 //!   its panic becomes a code; the tail is the anchor's business.
 //! * Dropping a database whose disk fails panics: the drop is guarded too.
+//! * Closing a database writes: the stamp of a checkpoint is taken after it.
 //! * What is removed gives no room back: a journal that lets go of frames is written anew beside the
 //!   old one and renamed into its place.
 
@@ -18,6 +19,7 @@ mod database;
 use crate::anchor::{self, Anchor, AnchorFile};
 use crate::base::Base;
 use crate::chain::{Digest, JournalId};
+use crate::checkpoint::{Draft, Left, Stamp};
 use crate::error::JournalError;
 use crate::folder::{self, Layout, Lock};
 use crate::medium::{Anchors, Batch, Durability, Fill, Medium};
@@ -42,6 +44,10 @@ pub struct SledMedium {
     notes: Mutex<Notes>,
     /// Whether there is an anchor beside the folder.
     beside: bool,
+    /// How the database's file was before sled opened it, which may change it.
+    stamp: Option<Stamp>,
+    /// Written when the last who has the medium lets go.
+    checkpoint: Mutex<Option<Draft>>,
     /// Let go of last: fields are dropped in their order.
     _lock: Option<Lock>,
 }
@@ -89,12 +95,15 @@ impl SledMedium {
         if !Database::is_whole(&path) && layout.anchor().exists() {
             return Err(JournalError::Corrupt { sequence: 0 });
         }
+        let stamp = database::stamp(&path);
         Ok(Self {
             database: Database::open(path)?,
             durability,
             layout,
             notes: Mutex::new(Notes::default()),
             beside: true,
+            stamp,
+            checkpoint: Mutex::new(None),
             _lock: lock,
         })
     }
@@ -111,6 +120,17 @@ impl SledMedium {
         self.database.sync_files()?;
         folder::sync_directory(self.layout.root())?;
         folder::sync_directory(&folder::parent(self.layout.root())?)
+    }
+
+    /// Leaves a checkpoint. The database has to be closed for it: sled writes when it is closed. What it
+    /// wrote then is made durable first, or a power cut could leave a checkpoint that speaks of more.
+    fn leave(&mut self, draft: Draft) -> Result<(), JournalError> {
+        if !self.database.close() {
+            return Err(JournalError::Storage);
+        }
+        let stamp = self.database.leave_stamp()?.ok_or(JournalError::Storage)?;
+        self.database.sync_files()?;
+        folder::checkpoint::write(&self.layout, &draft.seal(stamp))
     }
 
     /// The format's version and the journal's id.
@@ -279,8 +299,36 @@ impl Medium for SledMedium {
         notes.files.iter_mut().try_for_each(|file| file.note(&anchor, sync))
     }
 
+    fn checkpoint(&self) -> Result<Option<Left>, JournalError> {
+        let stamp = self.stamp;
+        Ok(folder::checkpoint::read(&self.layout)?.map(|bytes| Left { bytes, stamp }))
+    }
+
+    fn remove_checkpoint(&self) -> Result<(), JournalError> {
+        folder::checkpoint::remove(&self.layout)
+    }
+
+    fn leave_checkpoint(&self, draft: Draft) -> Result<(), JournalError> {
+        *self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner) = Some(draft);
+        Ok(())
+    }
+
     fn disk_bytes(&self) -> Result<u64, JournalError> {
         folder::bytes(self.layout.root())
+    }
+}
+
+impl Drop for SledMedium {
+    /// The lock is still held: nobody else can have opened the journal meanwhile.
+    fn drop(&mut self) {
+        let draft = self.checkpoint.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let left = draft.map_or(Ok(()), |draft| self.leave(draft));
+        if let Err(error) = left {
+            tracing::warn!(
+                code = error.code(),
+                "no checkpoint is left; the next open takes longer"
+            );
+        }
     }
 }
 
