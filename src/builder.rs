@@ -19,6 +19,7 @@ use leasehold_actors::record::{Flow, Policy};
 use leasehold_actors::shell::{FlowOptions, HandOvers, OpenStore, Runtime, RuntimeOptions};
 use leasehold_journal::medium::Medium;
 use leasehold_journal::memory::MemoryDisk;
+use leasehold_journal::opening::Resume;
 use leasehold_journal::sled::SledMedium;
 use leasehold_journal::walk::Visit;
 use leasehold_journal::{Durability, JournalError, JournalId, Log, LogOptions, Store};
@@ -197,7 +198,9 @@ impl EngineBuilder {
         self
     }
 
-    /// Opens the journal, or makes it, verifies all of it, and starts the engine.
+    /// Opens the journal, or makes it, and starts the engine. All of the journal is verified, unless it was
+    /// closed by an engine with the same settings and nobody has touched it since: see
+    /// [`Engine::resumed`].
     ///
     /// # Errors
     /// [`Error::Blocked`] with the flow's `delay_invalid`, `capabilities_invalid`, `client_invalid` or
@@ -210,17 +213,19 @@ impl EngineBuilder {
         self.entropy.fill(&mut id);
         let log = LogOptions { new_id: JournalId(id), create: true };
         let open: OpenStore = match self.place {
-            Place::Folder(path) => Box::new(move |visit| {
+            Place::Folder(path) => Box::new(move |resume, visit| {
                 let medium = SledMedium::open(&path, true, durability)?;
                 let medium = if beside { medium } else { medium.without_outer_anchor() };
-                opened(medium, log, visit)
+                opened(medium, log, resume, visit)
             }),
-            Place::Memory(disk) => Box::new(move |visit| opened(disk.medium(), log, visit)),
+            Place::Memory(disk) => {
+                Box::new(move |resume, visit| opened(disk.medium(), log, resume, visit))
+            }
         };
         let open: OpenStore = match self.wrap {
             None => open,
-            Some(wrap) => Box::new(|visit| {
-                let (store, reader) = open(visit)?;
+            Some(wrap) => Box::new(|resume, visit| {
+                let (store, reader) = open(resume, visit)?;
                 Ok((wrap(store), reader))
             }),
         };
@@ -300,9 +305,10 @@ type Opened = leasehold_actors::shell::runtime::Opened;
 fn opened<M: Medium + std::fmt::Debug>(
     medium: M,
     options: LogOptions,
+    resume: &mut Resume<'_>,
     visit: &mut Visit<'_>,
 ) -> Result<Opened, JournalError> {
-    let log = Log::open(medium, options, visit)?;
+    let log = Log::open_from(medium, options, resume, visit)?;
     let reader = Arc::new(log.reader());
     Ok((Box::new(log), reader))
 }

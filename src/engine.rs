@@ -138,6 +138,15 @@ impl Engine {
         self.runtime.hand_overs()
     }
 
+    /// Whether the engine started from the checkpoint that the last close left, and not from reading and
+    /// verifying the whole journal. A checkpoint is used at most once, only under the same settings, and
+    /// only while journal and anchors are as they were left; without one an open takes longer and comes
+    /// to the same. What it read it verified either way; `leasehold audit` verifies everything.
+    #[must_use]
+    pub fn resumed(&self) -> bool {
+        self.runtime.resumed()
+    }
+
     /// How far the clock is behind the latest time that was in the journal when it was opened, in
     /// seconds; 0 for a clock that did not go back. Meanwhile settlements of records that were touched
     /// at a later time are refused with `clock_regressed` (D3), and what is due later waits.
@@ -174,8 +183,8 @@ impl Engine {
         Ok(self.runtime.reader().disk_bytes()?)
     }
 
-    /// Waits for the requests under way, brings the anchor up to date, and stops. Requests that come
-    /// later are answered [`Error::Stopped`].
+    /// Waits for the requests under way, brings the anchor up to date, leaves a checkpoint for the next
+    /// open, and stops. Requests that come later are answered [`Error::Stopped`].
     pub async fn close(self) {
         self.runtime.close().await;
     }

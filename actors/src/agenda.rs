@@ -356,6 +356,26 @@ impl<C: Copy> Agenda<C> {
             self.due.insert(order, (next_at, rest));
         }
     }
+
+    /// All records that wait or are leased, with their slots: placed in an empty agenda, in any order, they
+    /// make the same one.
+    #[must_use]
+    pub fn entries(&self) -> Vec<(Identity, Slot<C>)> {
+        let due = self.due.iter().map(|(order, (next_at, rest))| (order, *next_at, *rest, false));
+        let later =
+            self.later.iter().map(|((next_at, order), rest)| (order, *next_at, *rest, false));
+        let held = self.held.values().flatten();
+        let held = held.map(|(order, (next_at, rest))| (order, *next_at, *rest, false));
+        let parked =
+            self.parked.iter().map(|(order, (next_at, rest))| (order, *next_at, *rest, true));
+        let waiting = due.chain(later).chain(held).chain(parked);
+        let waiting = waiting.map(|(order, next_at, Rest { class, link }, parked)| {
+            let Order { rank, created_at, identity } = order.clone();
+            let waiting = Waiting { rank, created_at, next_at, class, link, parked };
+            (identity, Slot::Waiting(waiting))
+        });
+        waiting.chain(self.leases.iter().map(leased)).collect()
+    }
 }
 
 fn leased<C: Copy>(entry: (&(Timestamp, Identity), &(C, Link))) -> (Identity, Slot<C>) {

@@ -57,6 +57,17 @@ impl<T: Copy + Ord> Tally<T> {
         self.quarantined += 1;
     }
 
+    /// The tally of these counts; none is quarantined.
+    #[must_use]
+    pub fn of(counts: impl IntoIterator<Item = (Class<T>, u64)>) -> Self {
+        Self { counts: counts.into_iter().collect(), quarantined: 0 }
+    }
+
+    /// All classes that have records, and how many.
+    pub fn classes(&self) -> impl Iterator<Item = (Class<T>, u64)> {
+        self.counts.iter().map(|(class, count)| (*class, *count))
+    }
+
     /// Records in this state.
     #[must_use]
     pub fn count(&self, kind: StateKind) -> u64 {

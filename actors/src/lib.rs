@@ -15,6 +15,7 @@
 //! | [`carried`] | what archived records came to |
 //! | [`control`] | what an operator pauses |
 //! | [`agenda`] | what is due when, in which order |
+//! | [`checkpoint`] | what the next life starts from, and its bytes |
 //! | [`tenure`] | leases by a clock that never jumps |
 //! | [`health`] | counts per flow and state |
 //! | [`invariants`] | what is always true, with ids |
@@ -24,6 +25,7 @@
 pub mod agenda;
 pub mod arguments;
 pub mod carried;
+pub mod checkpoint;
 pub mod codec;
 pub mod contract;
 pub mod control;

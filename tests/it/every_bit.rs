@@ -2,7 +2,7 @@
 //! thousand.
 
 #[path = "../damage/mod.rs"]
-mod damage;
+pub(crate) mod damage;
 
 use damage::bits::{self, Bits, Seen};
 use damage::damages;

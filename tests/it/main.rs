@@ -1,6 +1,7 @@
 //! What goes through the door: one binary for all integration tests.
 
 mod canary;
+mod checkpoint;
 mod clocks;
 mod cms_client;
 mod cms_reads_client;

@@ -3,10 +3,19 @@
 
 use crate::lifecycle_model::every_event;
 use crate::support::snapshots;
+use leasehold_actors::agenda::{Slot, Waiting};
+use leasehold_actors::checkpoint;
 use leasehold_actors::codec::{self, DecodeError};
+use leasehold_actors::contract::source::Operation;
+use leasehold_actors::contract::text::Sha256;
+use leasehold_actors::contract::time::Timestamp;
+use leasehold_actors::control::{Control, Controls, Kept, Scope};
 use leasehold_actors::flows::dispatch::Dispatch;
-use leasehold_actors::record::{FlowTag, stream_of};
+use leasehold_actors::health::{Class, Tally};
+use leasehold_actors::record::{Flow, FlowTag, Identity, Key, Link, StateKind, stream_of};
 use leasehold_journal::anchor::{self, Anchor};
+use leasehold_journal::checkpoint::{Draft, Stamp};
+use leasehold_journal::index::Tip;
 use leasehold_journal::medium::Medium as _;
 use leasehold_journal::memory::MemoryDisk;
 use leasehold_journal::{
@@ -94,4 +103,78 @@ fn a_base_and_an_archive_that_starts_later_keep_their_bytes() {
         insta::assert_snapshot!("archive_v2_part", hex(&part));
         insta::assert_snapshot!("archive_v2_with_base", hex(&whole));
     });
+}
+
+#[test]
+fn a_checkpoint_and_its_note_keep_their_bytes() {
+    let head = Head { sequence: 300, hash: Digest([3; 32]) };
+    let tips = [
+        (StreamId([8; 16]), Tip { sequence: 299, version: 1 }),
+        (StreamId([9; 16]), Tip { sequence: 300, version: 7 }),
+    ];
+    let stamp = Stamp { bytes: 8_388_608, modified_seconds: 1_900_000_000, modified_nanos: 5 };
+    let sealed = Draft::new(JournalId([7; 16]), head, 20, &tips, b"note").seal(stamp);
+    let (settings, marks) = (Sha256::of(b"settings"), checkpoint_marks());
+    let note = checkpoint::encode(settings, &marks).expect("it encodes");
+    assert_eq!(checkpoint::decode(settings, &note), Some(marks));
+    snapshots("wire").bind(|| {
+        insta::assert_snapshot!("checkpoint_v1", hex(&sealed));
+        insta::assert_snapshot!("checkpoint_note_v1", hex(&note));
+    });
+}
+
+/// One record of each kind of slot, with each kind of link.
+fn checkpoint_marks() -> checkpoint::AllMarks {
+    let at = |seconds| Timestamp::new(seconds).expect("a time");
+    let (key, other) = (Key::of("one"), Key::of("other"));
+    let removal =
+        Class { kind: StateKind::Pending, facet: (Some(Operation::Tombstone), Some(key)) };
+    let change = Class { kind: StateKind::Leased, facet: (None, None) };
+    let poll = Class { kind: StateKind::RetryWait, facet: () };
+    let waiting = |link, parked| Waiting {
+        rank: 1,
+        created_at: at(3.0),
+        next_at: at(4.5),
+        class: removal,
+        link,
+        parked,
+    };
+    let leased = Slot::Leased { expires_at: at(9.0), class: change, link: Link::Holds(other) };
+    let retried = Waiting {
+        rank: 0,
+        created_at: at(1.0),
+        next_at: at(300.25),
+        class: poll,
+        link: Link::None,
+        parked: false,
+    };
+    let scope = Scope::new("site/site-1").expect("a scope");
+    let open = Control::Open { scope: scope.clone(), since: at(6.0) };
+    checkpoint::AllMarks {
+        dispatch: checkpoint::Marks {
+            latest: Some(at(5.0)),
+            tally: Tally::of([(poll, 1)]),
+            entries: vec![(Identity::new("a"), Slot::Waiting(retried))],
+            keys: Vec::new(),
+        },
+        lifecycle: no_marks(),
+        notification: no_marks(),
+        processing: checkpoint::Marks { keys: vec![(key, Identity::new("b"))], ..no_marks() },
+        delivery: checkpoint::Marks {
+            latest: Some(at(7.0)),
+            tally: Tally::of([(removal, 2), (change, 1)]),
+            entries: vec![
+                (Identity::new("tombstone/c"), Slot::Waiting(waiting(Link::Waits(key), false))),
+                (Identity::new("tombstone/d"), Slot::Waiting(waiting(Link::None, true))),
+                (Identity::new("change/e"), leased),
+            ],
+            keys: Vec::new(),
+        },
+        controls: Controls::of(vec![(scope.stream().0, Kept::Sound(open))]),
+    }
+}
+
+fn no_marks<F: Flow>() -> checkpoint::Marks<F> {
+    let (entries, keys) = (Vec::new(), Vec::new());
+    checkpoint::Marks { latest: None, tally: Tally::default(), entries, keys }
 }

@@ -10,7 +10,7 @@ use leasehold_journal::memory::{Fault, MemoryDisk, MemoryMedium};
 use leasehold_journal::walk::{self, Item};
 use leasehold_journal::{
     Append, AppendError, Head, JournalError, JournalId, Log, LogOptions, LogReader, Placed, Record,
-    Store as _, StoreReader as _, StreamId,
+    Store, StoreReader as _, StreamId,
 };
 
 /// What goes wrong with one commit, or with one open.
@@ -75,6 +75,8 @@ pub(crate) struct Journal {
     durable: u64,
     /// Last sequence number the anchors know.
     anchored: u64,
+    /// Whether the last open went on from what a close had left.
+    pub(crate) resumed: bool,
 }
 
 impl Journal {
@@ -89,25 +91,45 @@ impl Journal {
             unsynced: Vec::new(),
             durable: 0,
             anchored: 0,
+            resumed: false,
         }
     }
 
-    /// Opens it and answers all its records. `mishap` is what the sync on the way does.
+    /// Opens it and answers all its records. `mishap` is what the sync on the way does. Where it goes on from
+    /// what a close had left, the records are read beside: both have to end at the same head.
     pub(crate) fn open(&mut self, mishap: Option<Mishap>) -> Result<Vec<Record>, JournalError> {
         self.open = None;
         if let Some(mishap) = mishap {
             self.disk.inject(mishap.fault());
         }
-        let mut records = Vec::new();
+        // Looking for the last frame meets a fault that waits for a read.
+        self.read_fault &= self.disk.checkpoint().is_none();
+        let (mut records, mut note) = (Vec::new(), None);
         let options = LogOptions { new_id: self.id, create: true };
-        let log = Log::open(self.disk.medium(), options, &mut |item| {
-            if let Item::Record { record, .. } = item {
-                records.push(record?);
-            }
-            Ok(())
-        })?;
+        let opened = Log::open_from(
+            self.disk.medium(),
+            options,
+            &mut |left| {
+                note = Some(left.to_vec());
+                true
+            },
+            &mut |item| {
+                if let Item::Record { record, .. } = item {
+                    records.push(record?);
+                }
+                Ok(())
+            },
+        );
+        self.resumed = note.is_some();
+        if self.resumed {
+            records = self.walk()?;
+        }
+        let log = opened?;
         let reader = log.reader();
         let head = reader.head().sequence;
+        let ends = records.last().map_or(0, |record| record.sequence);
+        let left = note.is_none_or(|note| note == head.to_le_bytes());
+        assert!(ends == head && left, "what was left is not what is there");
         self.anchored = head;
         if mishap != Some(Mishap::SyncLies) {
             self.unsynced.clear();
@@ -176,10 +198,14 @@ impl Journal {
         self.open.as_ref().map(|(_, reader)| reader.head())
     }
 
-    /// Brings the anchor up to date and lets go.
+    /// Brings the anchor up to date, leaves a note, and lets go.
     pub(crate) fn close(&mut self) -> Result<(), JournalError> {
         match self.open.take() {
-            Some((mut log, _)) => log.settle_anchor(),
+            Some((mut log, reader)) => {
+                log.settle_anchor()?;
+                let store: Box<dyn Store> = Box::new(log);
+                store.leave(&reader.head().sequence.to_le_bytes())
+            }
             None => Ok(()),
         }
     }

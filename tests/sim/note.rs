@@ -31,6 +31,7 @@ pub(crate) enum Note {
     /// The engine.
     Opens,
     OpensAbandoning,
+    Resumes,
     OpenFails,
     DigestChanges,
     LinkOff,
@@ -134,6 +135,7 @@ pub(crate) const NAMES: &[(Note, &str)] = &[
     (Note::ClockStill, "clock_still"),
     (Note::Opens, "opens"),
     (Note::OpensAbandoning, "opens_abandoning"),
+    (Note::Resumes, "resumes"),
     (Note::OpenFails, "open_fails"),
     (Note::DigestChanges, "digest_changes"),
     (Note::LinkOff, "link_off"),

@@ -49,6 +49,9 @@ impl World {
                 return Ok(None);
             }
         };
+        if shared.journal.resumed {
+            shared.note(Note::Resumes);
+        }
         must(loss.is_none(), I1, "a loss was not noticed")?;
         let failed = mishap.is_some_and(Mishap::is_told);
         must(!failed, I1, "a sync that failed was called good")?;

@@ -41,7 +41,7 @@ impl Kept {
 }
 
 /// All scopes.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Controls {
     kept: HashMap<StreamId, Kept>,
 }
@@ -109,6 +109,17 @@ impl Controls {
     /// All of them, in no order.
     pub fn iter(&self) -> impl Iterator<Item = &Kept> {
         self.kept.values()
+    }
+
+    /// Each with its stream, as it can be put together again; in no order.
+    pub fn entries(&self) -> impl Iterator<Item = ([u8; 16], &Kept)> {
+        self.kept.iter().map(|(stream, kept)| (stream.0, kept))
+    }
+
+    /// Puts them together again.
+    #[must_use]
+    pub fn of(entries: Vec<([u8; 16], Kept)>) -> Self {
+        Self { kept: entries.into_iter().map(|(id, kept)| (StreamId(id), kept)).collect() }
     }
 
     /// How many there are.

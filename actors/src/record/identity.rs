@@ -2,6 +2,7 @@
 
 use super::FlowTag;
 use leasehold_journal::StreamId;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::sync::Arc;
@@ -39,7 +40,7 @@ impl fmt::Display for Identity {
 }
 
 /// A name by its hash: equal names have equal keys, different ones practically never.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key(u64);
 
 impl Key {

@@ -110,7 +110,7 @@ pub trait Flow: Sized + Clone + Debug + PartialEq + Send + Sync + 'static {
     /// What a completed record keeps.
     type Outcome: Clone + Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync + Unpin;
     /// What health tells apart beside the state.
-    type Facet: Copy + Debug + Ord + Send + Sync + Unpin;
+    type Facet: Copy + Debug + Ord + Serialize + DeserializeOwned + Send + Sync + Unpin;
 
     /// What a repeated answer still brings although it says the same as before.
     type Note: Clone + Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync + Unpin;

@@ -106,6 +106,14 @@ struct Steer {
     reply: Answer<Steered>,
 }
 
+/// Asks for all scopes.
+struct Tell {
+    reply: Answer<Controls>,
+}
+
+impl Message for Tell {
+    type Result = ();
+}
 impl Message for Turned {
     type Result = ();
 }
@@ -223,6 +231,14 @@ impl Handler<Steer> for Warden {
     }
 }
 
+impl Handler<Tell> for Warden {
+    type Result = ();
+
+    fn handle(&mut self, tell: Tell, _: &mut Self::Context) {
+        answer(tell.reply, Ok(self.controls.clone()));
+    }
+}
+
 /// The way in for hosts.
 #[derive(Debug, Clone)]
 pub struct Steering {
@@ -251,6 +267,13 @@ impl Steering {
             actix::prelude::SendError::Closed(_) => Failure::Stopped,
         })?;
         receiver.await.map_err(|_| Failure::Stopped)?
+    }
+
+    /// All scopes, for whoever closes the engine; `None` when the actor is gone.
+    pub(super) async fn controls(&self) -> Option<Controls> {
+        let (reply, receiver) = oneshot::channel();
+        self.warden.try_send(Tell { reply }).ok()?;
+        receiver.await.ok()?.ok()
     }
 
     /// The scopes that are paused, in the order of their texts.

@@ -1,6 +1,7 @@
 //! What the actors say to each other.
 
 use crate::agenda::Slot;
+use crate::checkpoint::Marks;
 use crate::contract::text::{Sha256, WorkerToken};
 use crate::contract::time::{Duration, Timestamp};
 use crate::health::{Class, class};
@@ -74,6 +75,8 @@ pub(crate) struct Mark<F: Flow> {
     pub(crate) class: Option<Class<F::Facet>>,
     /// The identity beside its own that no other record may have.
     pub(crate) unique: Option<Key>,
+    /// When anything happened last; `None` for a record that is not there.
+    pub(crate) updated_at: Option<Timestamp>,
 }
 
 impl<F: Flow> Mark<F> {
@@ -81,7 +84,8 @@ impl<F: Flow> Mark<F> {
     pub(crate) fn of(state: &State<F>, expected: Option<Sha256>) -> Self {
         let class = class(state);
         let unique = state.record().and_then(|record| F::unique_key(&record.binding));
-        Self { slot: Slot::of(state, class, expected), class, unique }
+        let updated_at = state.record().map(|record| record.updated_at);
+        Self { slot: Slot::of(state, class, expected), class, unique, updated_at }
     }
 }
 
@@ -128,6 +132,15 @@ pub(crate) struct AbandonAll {
     pub(crate) reply: Answer<()>,
 }
 
+/// Asks for what the flow's next life can start from; answered `None` while anything is under way, or
+/// where a record is quarantined.
+pub(crate) struct Leave<F: Flow> {
+    pub(crate) reply: Answer<Option<Marks<F>>>,
+}
+
+impl<F: Flow> Message for Leave<F> {
+    type Result = ();
+}
 impl<F: Flow> Message for Act<F> {
     type Result = ();
 }

@@ -14,9 +14,11 @@
 //! | [`projector`] | one actor per flow: health |
 //! | [`waking`] | when there is something to do |
 //! | [`port`] | `Send + Sync` handles for any host |
-//! | [`start`] | from a replayed journal to running flows, hand-overs |
+//! | [`start`] | from a replayed journal, or its checkpoint, to running flows, hand-overs |
+//! | [`checkpoint`] | leaving what the next life can start from |
 //! | [`runtime`] | the engine's thread, from open to close |
 
+pub mod checkpoint;
 pub mod controls;
 pub mod entity;
 pub mod message;

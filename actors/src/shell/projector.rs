@@ -3,9 +3,11 @@
 //! Owns the tally. Must not decide anything: what counts as blocked is the flow's.
 
 use super::message::{Answer, answer};
+use crate::checkpoint::Marks;
 use crate::contract::text::Sha256;
 use crate::flows::{Answers, HealthView};
 use crate::health::{Class, Tally};
+use crate::record::StateKind;
 use actix::dev::ToEnvelope;
 use actix::{Actor, Addr, Context, Handler, Message};
 
@@ -66,6 +68,12 @@ impl<F: Answers> Counts<F> {
         self.tell(report);
     }
 
+    /// Asks for the flow's counts beside its other marks.
+    pub(crate) fn sum(&mut self, sum: Sum<F>) {
+        self.catch_up();
+        self.tell(sum);
+    }
+
     fn catch_up(&mut self) {
         if !self.shifts.is_empty() {
             let shifts = std::mem::replace(&mut self.shifts, Vec::with_capacity(SHIFTS));
@@ -110,6 +118,15 @@ pub(crate) struct Report<F: Answers> {
     pub(crate) reply: Answer<F::Health>,
 }
 
+/// Completes what the flow's next life can start from.
+pub(crate) struct Sum<F: Answers> {
+    pub(crate) marks: Marks<F>,
+    pub(crate) reply: Answer<Option<Marks<F>>>,
+}
+
+impl<F: Answers> Message for Sum<F> {
+    type Result = ();
+}
 impl<T> Message for Shifts<T> {
     type Result = ();
 }
@@ -149,5 +166,17 @@ impl<F: Answers> Handler<Report<F>> for Projector<F> {
         let Report { due, expired, held, parked, expected, reply } = report;
         let view = HealthView { tally: &self.tally, due, expired, held, parked, expected };
         answer(reply, Ok(F::health(&view)));
+    }
+}
+
+impl<F: Answers> Handler<Sum<F>> for Projector<F> {
+    type Result = ();
+
+    fn handle(&mut self, sum: Sum<F>, _: &mut Self::Context) {
+        let Sum { marks, reply } = sum;
+        // A record that does not replay is found again by replaying it.
+        let sound = self.tally.count(StateKind::Quarantined) == 0;
+        let tally = self.tally.clone();
+        answer(reply, Ok(sound.then(|| Marks { tally, ..marks })));
     }
 }

@@ -31,6 +31,12 @@ impl Reservations {
         }
     }
 
+    /// All of them; `None` while a registration is on its way.
+    pub(crate) fn settled(&self) -> Option<Vec<(Key, Identity)>> {
+        let owners = self.owners.iter().map(|(key, owner)| (*key, owner.clone()));
+        self.pending.is_empty().then(|| owners.collect())
+    }
+
     /// A registration ended, with the record having this one, or none: what was kept beside is free.
     pub(crate) fn settle(&mut self, record: &Identity, has: Option<Key>) {
         if let Some(key) = self.pending.remove(record)
@@ -53,11 +59,14 @@ mod tests {
         assert_eq!(reservations.reserve(&first, taken), Some(false));
         assert_eq!(reservations.reserve(&second, taken), None);
         assert_eq!(reservations.reserve(&second, free), Some(true));
+        assert_eq!(reservations.settled(), None, "it is on its way");
         assert_eq!(reservations.reserve(&first, free), None);
         reservations.settle(&second, None);
         assert_eq!(reservations.reserve(&first, free), Some(true));
         reservations.settle(&first, Some(free));
         reservations.settle(&first, None);
         assert_eq!(reservations.reserve(&second, free), None);
+        let all: HashMap<_, _> = reservations.settled().expect("none is").into_iter().collect();
+        assert_eq!(all, [(taken, first.clone()), (free, first)].into());
     }
 }

@@ -3,10 +3,12 @@
 //! Owns the named thread with its actix system and the writer's thread. Must not know sled, clocks or
 //! configuration files.
 
+use super::checkpoint::Supervisors;
 use super::controls::{Gate, Steering, Warden};
 use super::port::Port;
 use super::scribe::Scribe;
-use super::start::{Shared, start_flow, succession, take};
+use super::start::{Origins, Shared, start_flow, succession, take};
+use crate::checkpoint::{self, AllMarks};
 use crate::contract::text::Sha256;
 use crate::contract::time::{Ceiling, Timestamp};
 use crate::flows::all::AllFlows;
@@ -17,11 +19,14 @@ use crate::flows::lifecycle::Lifecycle;
 use crate::flows::notification::Notify;
 use crate::flows::processing::Processing;
 use crate::record::Policy;
+use leasehold_journal::opening::Resume;
 use leasehold_journal::walk::Visit;
 use leasehold_journal::{JournalError, Store, StoreReader};
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{Semaphore, SemaphorePermit, oneshot, watch};
 
 /// Requests under way at once; more wait at the door.
 const ADMISSION: u32 = 8192;
@@ -29,8 +34,10 @@ const ADMISSION: u32 = 8192;
 /// What an opened journal hands to the engine.
 pub type Opened = (Box<dyn Store>, Arc<dyn StoreReader>);
 
-/// Opens a journal, handing every record to the visitor. Runs on the engine's thread.
-pub type OpenStore = Box<dyn FnOnce(&mut Visit<'_>) -> Result<Opened, JournalError> + Send>;
+/// Opens a journal: from the note that was left, where it may and the first one accepts it, or else handing
+/// every record to the visitor. Runs on the engine's thread.
+pub type OpenStore =
+    Box<dyn FnOnce(&mut Resume<'_>, &mut Visit<'_>) -> Result<Opened, JournalError> + Send>;
 
 /// How one flow runs.
 #[derive(Debug, Clone, Copy)]
@@ -71,6 +78,19 @@ pub struct RuntimeOptions {
     pub abandon_at: Option<Timestamp>,
 }
 
+impl RuntimeOptions {
+    /// What a note from an earlier life has to agree with.
+    fn settings(&self) -> Sha256 {
+        let Self { dispatch, lifecycle, notification, processing, delivery, .. } = self;
+        let flows = [dispatch, lifecycle, notification, processing, delivery];
+        let HandOvers { lifecycle, notification, processing } = self.hand_overs;
+        checkpoint::fingerprint(
+            flows.map(|flow| flow.expected),
+            [lifecycle, notification, processing],
+        )
+    }
+}
+
 /// One handle per flow.
 #[derive(Debug, Clone)]
 pub struct Ports {
@@ -91,8 +111,10 @@ pub struct Ports {
 /// A running engine.
 pub struct Runtime {
     ports: Ports,
-    reader: Arc<dyn StoreReader>,
+    /// There until it ends.
+    reader: Option<Arc<dyn StoreReader>>,
     latest: Option<Timestamp>,
+    resumed: bool,
     admission: Arc<Semaphore>,
     hand_overs: HandOverState,
     stop: Option<oneshot::Sender<()>>,
@@ -110,6 +132,7 @@ struct Started {
     ports: Ports,
     reader: Arc<dyn StoreReader>,
     latest: Option<Timestamp>,
+    resumed: bool,
 }
 
 impl Runtime {
@@ -127,9 +150,9 @@ impl Runtime {
             .name("leasehold-engine".to_owned())
             .spawn(move || live(options, open, inside, started, stopped))?;
         match ready.await {
-            Ok(Ok(Started { ports, reader, latest })) => {
-                let (stop, thread) = (Some(stop), Some(thread));
-                Ok(Self { ports, reader, latest, admission, hand_overs, stop, thread })
+            Ok(Ok(Started { ports, reader, latest, resumed })) => {
+                let (reader, stop, thread) = (Some(reader), Some(stop), Some(thread));
+                Ok(Self { ports, reader, latest, resumed, admission, hand_overs, stop, thread })
             }
             Ok(Err(error)) => {
                 join(thread);
@@ -149,9 +172,18 @@ impl Runtime {
     }
 
     /// Reads the journal directly.
+    ///
+    /// # Panics
+    /// Never: it is let go of only when the runtime ends.
     #[must_use]
     pub fn reader(&self) -> &Arc<dyn StoreReader> {
-        &self.reader
+        self.reader.as_ref().expect("only an end takes it")
+    }
+
+    /// Whether it started from what an earlier life left, and not from reading the whole journal.
+    #[must_use]
+    pub fn resumed(&self) -> bool {
+        self.resumed
     }
 
     /// The latest time anything had happened when the journal was opened.
@@ -179,17 +211,27 @@ impl Runtime {
     }
 
     /// Waits for the requests under way, then stops. Requests that come later are answered
-    /// [`super::Failure::Stopped`]; what was answered is durable.
+    /// [`super::Failure::Stopped`]; what was answered is durable. What the next life can start from is
+    /// left, unless something is under way that nobody waits for, such as a hand-over.
     pub async fn close(mut self) {
-        if let Ok(everything) = self.admission.acquire_many(ADMISSION).await {
-            everything.forget();
-        }
-        self.end();
+        let everything = self.admission.acquire_many(ADMISSION).await;
+        let quiet = everything.map(SemaphorePermit::forget).is_ok();
+        self.end(quiet);
     }
 
-    fn end(&mut self) {
+    /// `quiet` says that no request is under way.
+    fn end(&mut self, quiet: bool) {
         self.admission.close();
-        drop(self.stop.take());
+        match self.stop.take() {
+            Some(stop) if quiet => {
+                if stop.send(()).is_err() {
+                    tracing::debug!("the engine's thread has ended already");
+                }
+            }
+            Some(_) | None => {}
+        }
+        // The engine's thread is to be the last to let go of the journal, and to close it.
+        drop(self.reader.take());
         if let Some(thread) = self.thread.take() {
             join(thread);
         }
@@ -204,7 +246,8 @@ impl std::fmt::Debug for Runtime {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        self.end();
+        let quiet = self.admission.try_acquire_many(ADMISSION).is_ok();
+        self.end(quiet);
     }
 }
 
@@ -221,14 +264,23 @@ fn live(
     started: oneshot::Sender<Result<Started, JournalError>>,
     stopped: oneshot::Receiver<()>,
 ) {
-    let mut replays = AllFlows::default();
-    let opened = open(&mut |item| take(&mut replays, item));
+    let settings = options.settings();
+    let (mut replays, mut marks) = (AllFlows::default(), None);
+    let opened = open(
+        &mut |note| {
+            marks = checkpoint::decode(settings, note);
+            marks.is_some()
+        },
+        &mut |item| take(&mut replays, item),
+    );
     let result = opened.and_then(|(store, reader)| Ok((Scribe::start(store)?, reader)));
     let ((scribe, writer, watch), reader) = match result {
         Ok(opened) => opened,
         Err(error) => return tell(started, Err(error)),
     };
-    let latest = replays.latest();
+    let (resumed, last) = (marks.is_some(), Arc::clone(&reader));
+    let latest = marks.as_ref().map_or_else(|| replays.latest(), AllMarks::latest);
+    let origins = marks.map_or_else(|| replays.into(), Origins::from);
     actix::System::new().block_on(async move {
         actix_rt::spawn(watch.keep_looking());
         let abandon_at = options.abandon_at;
@@ -239,22 +291,25 @@ fn live(
             admission,
             handing_over,
             not_handed_over,
+            missed: Rc::new(Cell::new(false)),
             abandon_at,
-            gate: Gate::of(&replays.controls),
+            gate: Gate::of(&origins.controls),
         };
-        let ports = start_flows(options, replays, &shared).await;
-        drop(shared);
-        let fine = ports.is_ok();
-        tell(started, ports.map(|ports| Started { ports, reader, latest }));
-        if fine {
-            // Ends when the sender is dropped; there is nothing to receive.
-            drop(stopped.await);
+        let (ports, supervisors) = match start_flows(options, origins, &shared).await {
+            Ok(running) => running,
+            Err(error) => return tell(started, Err(error)),
+        };
+        tell(started, Ok(Started { ports, reader, latest, resumed }));
+        // Something is sent at a quiet end; any other one drops the sender.
+        if stopped.await.is_ok() {
+            supervisors.leave(settings, &shared).await;
         }
     });
     // The actors are gone with the system, and the last scribe with them.
     if writer.join().is_err() {
         tracing::error!(code = "engine_stopped", "the writer ended with a panic");
     }
+    drop(last);
 }
 
 fn tell(
@@ -269,22 +324,22 @@ fn tell(
 /// Starts the flows from the last to the first, so that each knows its successor.
 async fn start_flows(
     options: RuntimeOptions,
-    replays: AllFlows,
+    origins: Origins,
     shared: &Shared,
-) -> Result<Ports, JournalError> {
+) -> Result<(Ports, Supervisors), JournalError> {
     let on = options.hand_overs;
     let terms = |ceiling: Option<Ceiling>, digest| ceiling.map(|ceiling| Terms { ceiling, digest });
-    let processing = start_flow(replays.processing, options.processing, None, shared).await?;
+    let processing = start_flow(origins.processing, options.processing, None, shared).await?;
     let next = terms(on.processing, options.processing.expected)
         .map(|terms| succession::<Notify, _>(&processing, terms, shared));
-    let notification = start_flow(replays.notification, options.notification, next, shared).await?;
+    let notification = start_flow(origins.notification, options.notification, next, shared).await?;
     let next = terms(on.notification, None)
         .map(|terms| succession::<Lifecycle, _>(&notification, terms, shared));
-    let lifecycle = start_flow(replays.lifecycle, options.lifecycle, next, shared).await?;
+    let lifecycle = start_flow(origins.lifecycle, options.lifecycle, next, shared).await?;
     let next =
         terms(on.lifecycle, None).map(|terms| succession::<Dispatch, _>(&lifecycle, terms, shared));
-    let dispatch = start_flow(replays.dispatch, options.dispatch, next, shared).await?;
-    let delivery = start_flow(replays.delivery, options.delivery, None, shared).await?;
+    let dispatch = start_flow(origins.dispatch, options.dispatch, next, shared).await?;
+    let delivery = start_flow(origins.delivery, options.delivery, None, shared).await?;
     let listeners = vec![
         dispatch.supervisor.clone().recipient(),
         lifecycle.supervisor.clone().recipient(),
@@ -292,12 +347,22 @@ async fn start_flows(
         processing.supervisor.clone().recipient(),
         delivery.supervisor.clone().recipient(),
     ];
-    Ok(Ports {
-        steering: Warden::begin(replays.controls, listeners, shared),
+    let steering = Warden::begin(origins.controls, listeners, shared);
+    let ports = Ports {
+        steering: steering.clone(),
         dispatch: dispatch.port,
         lifecycle: lifecycle.port,
         notification: notification.port,
         processing: processing.port,
         delivery: delivery.port,
-    })
+    };
+    let supervisors = Supervisors {
+        dispatch: dispatch.supervisor,
+        lifecycle: lifecycle.supervisor,
+        notification: notification.supervisor,
+        processing: processing.supervisor,
+        delivery: delivery.supervisor,
+        steering,
+    };
+    Ok((ports, supervisors))
 }

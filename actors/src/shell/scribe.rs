@@ -51,6 +51,8 @@ struct Underway {
     waiting: Option<Waiting>,
     /// Whether one was given up.
     given_up: bool,
+    /// What to leave at the end; gone when anything is written after it.
+    note: Option<Vec<u8>>,
 }
 
 type Desk = Arc<Mutex<Underway>>;
@@ -98,6 +100,15 @@ impl Scribe {
         Ok((Self { entries, desk: Arc::clone(&desk) }, Writer { thread, desk }, watch))
     }
 
+    /// What to leave for the next life when everybody is gone. Forgotten when something is being written,
+    /// or is written later: the note knows nothing of that.
+    pub(crate) fn leave(&self, note: Vec<u8>) {
+        let mut underway = look(&self.desk);
+        if underway.waiting.is_none() {
+            underway.note = Some(note);
+        }
+    }
+
     /// Queues an append. The receiver fails when the writer is gone.
     pub(crate) fn append(&self, append: Append) -> oneshot::Receiver<Answer> {
         let (done, receiver) = oneshot::channel();
@@ -117,6 +128,7 @@ fn write_until_alone(mut store: Box<dyn Store>, inbox: &Inbox, desk: &Desk) {
         {
             let mut underway = look(desk);
             underway.number += 1;
+            underway.note = None;
             underway.waiting = Some(waiting);
         }
         let committed = store.commit(&appends);
@@ -136,6 +148,13 @@ fn write_until_alone(mut store: Box<dyn Store>, inbox: &Inbox, desk: &Desk) {
     }
     if let Err(error) = store.settle_anchor() {
         tracing::warn!(code = error.code(), "the anchor could not be brought up to date");
+        return;
+    }
+    let note = look(desk).note.take();
+    if let Some(note) = note
+        && let Err(error) = store.leave(&note)
+    {
+        tracing::warn!(code = error.code(), "no checkpoint is left");
     }
 }
 

@@ -63,6 +63,12 @@ impl<C: Copy + PartialEq> Shelf<C> {
         }
     }
 
+    /// All of them, with the slots they go back to.
+    pub(crate) fn entries(&self) -> Vec<(Identity, Slot<C>)> {
+        let records = self.sites.values().flatten();
+        records.map(|(identity, slot)| (identity.clone(), *slot)).collect()
+    }
+
     /// How many of them are due: health counts them as before. Costs the paused sites; after a clock
     /// that went back, their records.
     pub(crate) fn due_count(&self, now: Timestamp) -> u64 {

@@ -1,7 +1,7 @@
-//! From a replayed journal to running flows.
+//! From a replayed journal, or its checkpoint, to running flows.
 //!
-//! Owns the first agenda, tally and hand-overs of each flow. Must hold no rule: what is handed over is
-//! [`crate::flows::handover`]'s.
+//! Owns the first agenda, tally and hand-overs of each flow, from the journal or from what an earlier life
+//! left. Must hold no rule: what is handed over is [`crate::flows::handover`]'s.
 
 use super::controls::Gate;
 use super::entity::{Successor, Surroundings};
@@ -12,17 +12,26 @@ use super::runtime::FlowOptions;
 use super::scribe::Scribe;
 use super::supervisor::Supervisor;
 use crate::agenda::{Agenda, Slot};
+use crate::checkpoint::{AllMarks, Marks};
 use crate::codec::DecodeError;
+use crate::contract::text::Sha256;
 use crate::contract::time::Timestamp;
+use crate::control::Controls;
 use crate::flows::Answers;
 use crate::flows::all::AllFlows;
+use crate::flows::delivery::Delivery;
+use crate::flows::dispatch::Dispatch;
 use crate::flows::handover::{Follows, Registration, Terms};
-use crate::health::Tally;
-use crate::record::{Refusal, State, stream_of};
+use crate::flows::lifecycle::Lifecycle;
+use crate::flows::notification::Notify;
+use crate::flows::processing::Processing;
+use crate::health::{Class, Tally};
+use crate::record::{Identity, Key, Refusal, State, stream_of};
 use crate::replay::{Replay, ReplayError, Replayed};
 use actix::Addr;
 use leasehold_journal::walk::Item;
 use leasehold_journal::{JournalError, StoreReader};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
@@ -73,6 +82,8 @@ pub(crate) struct Shared {
     pub(crate) handing_over: watch::Sender<u64>,
     /// The first failure of the journal over a hand-over.
     pub(crate) not_handed_over: Arc<OnceLock<JournalError>>,
+    /// Whether a hand-over came to nothing, for whatever reason: the next open looks for it again.
+    pub(crate) missed: Rc<Cell<bool>>,
     pub(crate) abandon_at: Option<Timestamp>,
     /// What is paused.
     pub(crate) gate: Gate,
@@ -84,43 +95,125 @@ pub(crate) struct Running<F: Answers> {
     pub(crate) supervisor: Addr<Supervisor<F>>,
 }
 
+/// What a flow starts from.
+pub(crate) enum Origin<F: Answers> {
+    /// Its records.
+    Journal(Replay<F>),
+    /// What an earlier life left. It had handed over all that this life would: it left nothing otherwise.
+    Checkpoint(Marks<F>),
+}
+
+/// What all flows start from.
+pub(crate) struct Origins {
+    pub(crate) dispatch: Origin<Dispatch>,
+    pub(crate) lifecycle: Origin<Lifecycle>,
+    pub(crate) notification: Origin<Notify>,
+    pub(crate) processing: Origin<Processing>,
+    pub(crate) delivery: Origin<Delivery>,
+    pub(crate) controls: Controls,
+}
+
+impl From<AllFlows> for Origins {
+    fn from(flows: AllFlows) -> Self {
+        Self {
+            dispatch: Origin::Journal(flows.dispatch),
+            lifecycle: Origin::Journal(flows.lifecycle),
+            notification: Origin::Journal(flows.notification),
+            processing: Origin::Journal(flows.processing),
+            delivery: Origin::Journal(flows.delivery),
+            controls: flows.controls,
+        }
+    }
+}
+
+impl From<AllMarks> for Origins {
+    fn from(marks: AllMarks) -> Self {
+        Self {
+            dispatch: Origin::Checkpoint(marks.dispatch),
+            lifecycle: Origin::Checkpoint(marks.lifecycle),
+            notification: Origin::Checkpoint(marks.notification),
+            processing: Origin::Checkpoint(marks.processing),
+            delivery: Origin::Checkpoint(marks.delivery),
+            controls: marks.controls,
+        }
+    }
+}
+
+/// What a flow has before its first request.
+struct Beginning<F: Answers> {
+    agenda: Agenda<Class<F::Facet>>,
+    tally: Tally<F::Facet>,
+    keys: HashMap<Key, Identity>,
+    latest: Option<Timestamp>,
+    /// Settled records whose successors are not registered.
+    missing: Vec<State<F>>,
+}
+
+impl<F: Answers> Beginning<F> {
+    fn of(
+        origin: Origin<F>,
+        expected: Option<Sha256>,
+        registered: Option<&IsRegistered<F>>,
+    ) -> Self {
+        match origin {
+            Origin::Journal(replay) => Self::of_replay(&replay, expected, registered),
+            Origin::Checkpoint(marks) => Self::of_marks(marks),
+        }
+    }
+
+    fn of_replay(
+        replay: &Replay<F>,
+        expected: Option<Sha256>,
+        registered: Option<&IsRegistered<F>>,
+    ) -> Self {
+        let mut agenda = Agenda::default();
+        let mut tally = Tally::default();
+        let (mut keys, mut latest, mut missing) = (HashMap::new(), None, Vec::new());
+        for (_, record) in replay.iter() {
+            match record {
+                Replayed::Sound(state) => {
+                    let mark = Mark::of(state, expected);
+                    tally.shift(None, mark.class);
+                    latest = latest.max(mark.updated_at);
+                    if let Some(record) = state.record() {
+                        let identity = F::identity(&record.binding);
+                        agenda.place(&identity, Slot::Idle, mark.slot);
+                        keys.extend(mark.unique.map(|key| (key, identity)));
+                    }
+                    if let (State::Completed { .. }, Some(registered)) = (state, registered)
+                        && !registered(state)
+                    {
+                        missing.push(state.clone());
+                    }
+                }
+                Replayed::Quarantined => tally.quarantine(None),
+            }
+        }
+        Self { agenda, tally, keys, latest, missing }
+    }
+
+    fn of_marks(marks: Marks<F>) -> Self {
+        let Marks { latest, tally, entries, keys } = marks;
+        let mut agenda = Agenda::default();
+        for (identity, slot) in entries {
+            agenda.place(&identity, Slot::Idle, slot);
+        }
+        Self { agenda, tally, keys: keys.into_iter().collect(), latest, missing: Vec::new() }
+    }
+}
+
 /// Starts one flow: builds its agenda and tally, ends leases of an earlier life, and hands over what
 /// an earlier life settled and did not.
 pub(crate) async fn start_flow<F: Answers>(
-    replay: Replay<F>,
+    origin: Origin<F>,
     options: FlowOptions,
     successor: Option<Succession<F>>,
     shared: &Shared,
 ) -> Result<Running<F>, JournalError> {
-    let mut agenda = Agenda::default();
-    let mut tally = Tally::default();
-    let mut keys = HashMap::new();
-    for (_, record) in replay.iter() {
-        match record {
-            Replayed::Sound(state) => {
-                let mark = Mark::of(state, options.expected);
-                tally.shift(None, mark.class);
-                if let Some(record) = state.record() {
-                    let identity = F::identity(&record.binding);
-                    agenda.place(&identity, Slot::Idle, mark.slot);
-                    keys.extend(mark.unique.map(|key| (key, identity)));
-                }
-            }
-            Replayed::Quarantined => tally.quarantine(None),
-        }
-    }
-    let (successor, missing) = match successor {
-        None => (None, Vec::new()),
-        Some(Succession { tell, registered }) => {
-            let states = replay.iter().filter_map(|(_, record)| match record {
-                Replayed::Sound(state @ State::Completed { .. }) => Some(state),
-                Replayed::Sound(_) | Replayed::Quarantined => None,
-            });
-            let missing = states.filter(|state| !registered(state)).cloned().collect();
-            (Some(tell), missing)
-        }
-    };
-    drop(replay);
+    let (successor, registered) =
+        successor.map(|Succession { tell, registered }| (tell, registered)).unzip();
+    let Beginning { agenda, tally, keys, latest, missing } =
+        Beginning::of(origin, options.expected, registered.as_ref());
     let surroundings = Rc::new(Surroundings {
         scribe: shared.scribe.clone(),
         reader: Arc::clone(&shared.reader),
@@ -134,7 +227,7 @@ pub(crate) async fn start_flow<F: Answers>(
     }
     let (moves, moved) = watch::channel(0);
     let projector = Projector::begin(tally);
-    let supervisor = Supervisor::begin(agenda, keys, projector, surroundings, moves);
+    let supervisor = Supervisor::begin(agenda, keys, latest, projector, surroundings, moves);
     if let Some(now) = shared.abandon_at {
         end_leases(&supervisor, now).await?;
     }
@@ -177,6 +270,7 @@ where
     let supervisor = next.supervisor.clone();
     let handing_over = shared.handing_over.clone();
     let not_handed_over = Arc::clone(&shared.not_handed_over);
+    let missed = Rc::clone(&shared.missed);
     let reader = Arc::clone(&shared.reader);
     let tell = move |state: &State<P>| {
         let Some(Registration { identity, command, at }) = F::follow(state, terms) else { return };
@@ -190,8 +284,13 @@ where
         }
         let handing_over = handing_over.clone();
         let not_handed_over = Arc::clone(&not_handed_over);
+        let missed = Rc::clone(&missed);
         actix_rt::spawn(async move {
-            match done.await {
+            let done = done.await;
+            if !matches!(done, Ok(Ok(_))) {
+                missed.set(true);
+            }
+            match done {
                 Ok(Ok(_)) => tracing::debug!(to, "handed over"),
                 Ok(Err(Failure::Refused(Refusal::IdempotencyCollision))) => {
                     tracing::warn!(code = "idempotency_collision", "registered under other terms");

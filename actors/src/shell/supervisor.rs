@@ -12,9 +12,10 @@ use super::reservations::Reservations;
 use super::roster::Roster;
 use super::shelf::{Picked, Shelf};
 use crate::agenda::{Agenda, Slot, Waiting};
+use crate::checkpoint::Marks;
 use crate::contract::time::Timestamp;
 use crate::flows::Answers;
-use crate::health::Class;
+use crate::health::{Class, Tally};
 use crate::record::{Command, Identity, Key, Refusal, stream_of};
 use crate::tenure::Tenures;
 use actix::fut::wrap_future;
@@ -39,9 +40,11 @@ pub(crate) struct Supervisor<F: Answers> {
     pub(super) shelf: Shelf<Class<F::Facet>>,
     pub(super) roster: Roster<F>,
     damaged: HashSet<Identity>,
-    counts: Counts<F>,
+    pub(super) counts: Counts<F>,
     pub(super) surroundings: Rc<Surroundings<F>>,
     keys: Reservations,
+    /// The latest time anything happened, in earlier lives too.
+    latest: Option<Timestamp>,
     /// The leases of this life.
     pub(super) tenures: Tenures,
     /// Claims that wait for expired leases to be ended; `None` while none are being ended.
@@ -54,6 +57,7 @@ impl<F: Answers> Supervisor<F> {
     pub(crate) fn begin(
         agenda: Agenda<Class<F::Facet>>,
         keys: HashMap<Key, Identity>,
+        latest: Option<Timestamp>,
         projector: Addr<Projector<F>>,
         surroundings: Rc<Surroundings<F>>,
         moves: watch::Sender<u64>,
@@ -70,6 +74,7 @@ impl<F: Answers> Supervisor<F> {
                 counts: Counts::of(projector),
                 surroundings,
                 keys: Reservations::of(keys),
+                latest,
                 tenures,
                 held,
                 moves,
@@ -193,6 +198,7 @@ impl<F: Answers> Supervisor<F> {
             Ok(entity) => {
                 let found = entity.mark();
                 self.keys.settle(identity, found.unique);
+                self.latest = self.latest.max(found.updated_at);
                 self.agenda.place(identity, known.slot, found.slot);
                 self.counts.shift(known.class, found.class);
                 found.slot
@@ -206,6 +212,15 @@ impl<F: Answers> Supervisor<F> {
         if died_too_often {
             self.quarantine(identity, slot);
         }
+    }
+
+    /// What the flow's next life can start from, but for the tally; `None` while anything is under way, or
+    /// where a record was left alone.
+    pub(super) fn marks(&self) -> Option<Marks<F>> {
+        let rests = self.held.is_none() && !self.roster.is_busy() && self.damaged.is_empty();
+        let (latest, tally, keys) = (self.latest, Tally::default(), self.keys.settled()?);
+        let entries = || [self.agenda.entries(), self.shelf.entries()].concat();
+        rests.then(|| Marks { latest, tally, entries: entries(), keys })
     }
 
     /// Sends one command to many records, a wave at a time, and calls back when all have answered.
@@ -317,6 +332,7 @@ impl<F: Answers> Handler<Finish<F>> for Supervisor<F> {
                     self.tenures.end(&identity);
                 }
                 self.shelf.forget(&identity);
+                self.latest = self.latest.max(after.updated_at);
                 self.agenda.place(&identity, before.slot, after.slot);
                 self.counts.shift(before.class, after.class);
                 self.roster.end(&identity, Some(after));

@@ -44,6 +44,10 @@ impl Store for Timed {
     fn settle_anchor(&mut self) -> Result<(), JournalError> {
         self.store.settle_anchor()
     }
+
+    fn leave(self: Box<Self>, note: &[u8]) -> Result<(), JournalError> {
+        self.store.leave(note)
+    }
 }
 
 #[cfg(test)]

@@ -38,6 +38,30 @@ fn told(paused: &[leasehold::PausedScope]) -> Vec<String> {
 }
 
 #[test]
+fn a_pause_and_what_it_put_aside_are_in_the_checkpoint_of_a_close() {
+    run(async {
+        let (disk, clock) = (MemoryDisk::new(), ManualClock::at(100.0));
+        let first = engine(&disk, &clock).await;
+        first.dispatch().enqueue(change("event-1"), 5).await.expect("it is valid");
+        pause(&first, "site/site-1").await;
+        let claimed = first.dispatch().claim("w", 60.0).await.expect("it can be asked");
+        assert!(claimed.is_none(), "its record is put aside");
+        first.close().await;
+        let second = engine(&disk, &clock).await;
+        assert!(second.resumed());
+        assert_eq!(told(&second.paused()), ["site/site-1"]);
+        let claimed = second.dispatch().claim("w", 60.0).await.expect("it can be asked");
+        assert!(claimed.is_none());
+        resume(&second, "site/site-1").await;
+        second.close().await;
+        let third = engine(&disk, &clock).await;
+        assert!(third.resumed() && third.paused().is_empty());
+        let claimed = third.dispatch().claim("w", 60.0).await.expect("it can be asked");
+        assert!(claimed.is_some());
+    });
+}
+
+#[test]
 fn what_was_paused_is_audited_counted_and_told_as_it_was_at_every_point() {
     run(async {
         let (disk, place) = (MemoryDisk::new(), Place::new());
