@@ -177,6 +177,6 @@ impl<F: Answers> Handler<Sum<F>> for Projector<F> {
         // A record that does not replay is found again by replaying it.
         let sound = self.tally.count(StateKind::Quarantined) == 0;
         let tally = self.tally.clone();
-        answer(reply, Ok(sound.then(|| Marks { tally, ..marks })));
+        answer(reply, Ok(sound.then_some(Marks { tally, ..marks })));
     }
 }

@@ -26,18 +26,26 @@ pub(crate) fn read(layout: &Layout) -> Result<Option<Vec<u8>>, JournalError> {
     Ok(Some(bytes))
 }
 
-/// Puts a checkpoint there, durable before it returns.
+/// Puts a checkpoint there, durable before it returns. Half of one takes no room on a disk that is full.
 pub(crate) fn write(layout: &Layout, bytes: &[u8]) -> Result<(), JournalError> {
     let temporary = layout.unfinished_checkpoint();
     gone(&temporary)?;
+    let filled = fill(&temporary, bytes);
+    if filled.is_err() {
+        gone(&temporary)?;
+    }
+    filled?;
+    fs::rename(temporary, layout.checkpoint())?;
+    sync_directory(layout.root())
+}
+
+fn fill(path: &Path, bytes: &[u8]) -> Result<(), JournalError> {
     let mut options = OpenOptions::new();
     options.create_new(true).write(true);
     private(&mut options);
-    let mut file = options.open(&temporary)?;
+    let mut file = options.open(path)?;
     file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(temporary, layout.checkpoint())?;
-    sync_directory(layout.root())
+    Ok(file.sync_all()?)
 }
 
 /// Removes it, and half of one that a crash left; durable before it returns.
