@@ -310,4 +310,42 @@ mod tests {
         drop(scribe);
         writer.join().expect("it ends");
     }
+
+    /// Tells what note is left with it.
+    struct Noting(mpsc::Sender<Vec<u8>>);
+
+    impl Store for Noting {
+        fn commit(
+            &mut self,
+            batch: &[Append],
+        ) -> Result<Vec<Result<Placed, AppendError>>, JournalError> {
+            Ok(vec![Ok(Placed { sequence: 1, version: 1 }); batch.len()])
+        }
+
+        fn settle_anchor(&mut self) -> Result<(), JournalError> {
+            Ok(())
+        }
+
+        fn leave(self: Box<Self>, note: &[u8]) -> Result<(), JournalError> {
+            self.0.send(note.to_vec()).map_err(|_| JournalError::Storage)
+        }
+    }
+
+    #[test]
+    fn a_note_is_left_at_the_end_unless_something_was_written_after_it() {
+        for (written_after, expected) in
+            [(false, Ok(b"note".to_vec())), (true, Err(mpsc::RecvError))]
+        {
+            let (left, notes) = mpsc::channel();
+            let (scribe, writer, watch) = Scribe::start(Box::new(Noting(left))).expect("a thread");
+            assert!(scribe.append(append()).blocking_recv().is_ok());
+            scribe.leave(b"note".to_vec());
+            if written_after {
+                assert!(scribe.append(append()).blocking_recv().is_ok());
+            }
+            drop((scribe, watch));
+            writer.join().expect("it ends");
+            assert_eq!(notes.recv(), expected);
+        }
+    }
 }
