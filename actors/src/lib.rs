@@ -17,6 +17,7 @@
 //! | [`agenda`] | what is due when, in which order |
 //! | [`checkpoint`] | what the next life starts from, and its bytes |
 //! | [`tenure`] | leases by a clock that never jumps |
+//! | [`destination`] | what one other side is asked for at most |
 //! | [`health`] | counts per flow and state |
 //! | [`invariants`] | what is always true, with ids |
 //! | [`explain`] | why a record stands where it stands |
@@ -29,6 +30,7 @@ pub mod checkpoint;
 pub mod codec;
 pub mod contract;
 pub mod control;
+pub mod destination;
 pub mod explain;
 pub mod flows;
 pub mod health;
