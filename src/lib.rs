@@ -16,6 +16,7 @@
 //! | [`controls`] | what an operator may pause |
 //! | [`worker`] | claim, call, settle; a host's own client |
 //! | [`pipeline`] | workers of several flows side by side |
+//! | [`destination`] | being gentle to the other sides: limits, rate, breaker |
 //! | [`http`] | the CMS over HTTPS |
 //! | [`shutdown`] | winding an engine down in two phases |
 //! | [`retention`] | moving old history to archive files |
@@ -35,6 +36,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod controls;
+pub mod destination;
 pub mod engine;
 pub mod error;
 pub mod flows;
@@ -52,12 +54,14 @@ pub mod worker;
 
 pub use builder::{EngineBuilder, FlowDelays, HandOver, SourceRuntime};
 pub use clock::{Clock, Entropy, ManualClock, SystemClock, SystemEntropy};
+pub use destination::{Destination, DestinationView, Destinations, Permit};
 pub use engine::Engine;
 pub use error::Error;
 pub use flows::DispatchClaimParts;
 pub use handle::{Claim, Handle, LEASE_SECONDS, Registered};
 pub use intervene::Intervened;
 pub use leasehold_actors::control::{PausedScope, Scope, Side};
+pub use leasehold_actors::destination::{GateState, Limits, LimitsInvalid, Outcome};
 pub use leasehold_actors::flows::delivery::{
     Delivery, DeliveryAttempt, DeliveryClaim, DeliveryHealth, DeliveryRequest, DeliveryStatus,
 };

@@ -4,6 +4,7 @@
 //! not actors: a slow other side holds a lease, never a mailbox. Must hold no rule: what an answer
 //! means is the flow's, what a failure costs is the record's.
 
+use crate::destination::{Destination, Lane, Permit, Turn, outcome};
 use crate::error::Error;
 use crate::handle::{Claim, Handle};
 use leasehold_actors::arguments::Blocked;
@@ -97,16 +98,34 @@ impl<F: Answers> Handle<F> {
         worker: &str,
         lease_seconds: f64,
     ) -> Result<Option<F::Attempt>, Error> {
+        self.attempt(client, worker, lease_seconds, None).await
+    }
+
+    /// The same with leave of a destination, which goes back unused when nothing is due.
+    async fn attempt<C: Client<F>>(
+        &self,
+        client: &C,
+        worker: &str,
+        lease_seconds: f64,
+        mut permit: Option<Permit>,
+    ) -> Result<Option<F::Attempt>, Error> {
         self.check_run(worker, lease_seconds, client.longest_call_seconds())?;
         let under_way = self.stopper().begin()?;
         let Some(claim) = self.claim(worker, lease_seconds).await? else { return Ok(None) };
+        if let Some(permit) = &mut permit {
+            permit.begin();
+        }
         // Inside the async block, so that a client that panics before its future is caught too.
         let call = unwinding(async { client.call(claim.request()).await });
         let Some(called) = under_way.unless_stopped(call).await else {
+            // The permit goes with it, unreported: an abandoned call says nothing about the side.
             self.release(&claim).await?;
             self.stopper().note_released();
             return Err(Error::Stopped);
         };
+        if let Some(permit) = permit {
+            permit.report(outcome(called.as_ref()));
+        }
         let settlement = self.settlement(&claim, called);
         self.settle_attempt(&claim, settlement).await.map(Some)
     }
@@ -159,6 +178,9 @@ pub struct DrainOptions {
     pub lease_seconds: f64,
     /// What the workers' names start with.
     pub worker: String,
+    /// Whom the workers ask for leave before each claim; the workers of all flows that call one side
+    /// share it. `None`: they call as fast as they can.
+    pub destination: Option<Destination>,
 }
 
 /// Works until nothing of the flow waits and nothing is leased (what is paused does not count), or until
@@ -197,12 +219,13 @@ pub(crate) fn start_workers<F, C>(
     F: Answers,
     C: Client<F> + 'static,
 {
+    let lane = Lane::new(options.destination.clone());
     for number in 0..options.in_flight.max(1) {
         let worker = format!("{}-{number}", options.worker);
         let (handle, client, seen) = (handle.clone(), Arc::clone(client), seen.clone());
-        let (stops, lease_seconds) = (stops.clone(), options.lease_seconds);
+        let (stops, lease_seconds, lane) = (stops.clone(), options.lease_seconds, lane.clone());
         workers.spawn(async move {
-            work(&handle, client.as_ref(), &worker, lease_seconds, stops, seen).await
+            work(&handle, client.as_ref(), &worker, lease_seconds, &lane, stops, seen).await
         });
     }
 }
@@ -243,7 +266,7 @@ impl Stops {
     }
 
     /// Waits for any of them; a sender that is gone counts as asking.
-    async fn changed(&mut self) {
+    pub(crate) async fn changed(&mut self) {
         let (asked, failed, stays) = (&mut self.asked, &mut self.failed, &mut self.stays);
         let over = async {
             match stays {
@@ -267,13 +290,19 @@ async fn work<F: Answers, C: Client<F>>(
     client: &C,
     worker: &str,
     lease_seconds: f64,
+    lane: &Lane,
     mut stops: Stops,
     seen: impl Fn(&F::Attempt),
 ) -> Result<(), Error> {
     let mut moves = handle.moves();
     while !stops.now() && !handle.stopper().is_stopping() {
         moves.mark_unchanged();
-        match handle.run_once(client, worker, lease_seconds).await {
+        let permit = match lane.turn(handle, &mut stops).await? {
+            Turn::Claim(permit) => permit,
+            Turn::Look => continue,
+            Turn::End => return Ok(()),
+        };
+        match handle.attempt(client, worker, lease_seconds, permit).await {
             Ok(Some(attempt)) => {
                 seen(&attempt);
                 continue;
@@ -294,7 +323,10 @@ async fn work<F: Answers, C: Client<F>>(
         let wait = match handle.next_at().await? {
             Some(next_at) => (next_at - clock.now_seconds()).clamp(0.0, TICK_SECONDS_MAX),
             None if stops.stays.is_some() => TICK_SECONDS_MAX,
-            None => return Ok(()),
+            None => {
+                lane.tell_emptied();
+                return Ok(());
+            }
         };
         tokio::select! {
             () = clock.sleep(wait) => {}

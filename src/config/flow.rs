@@ -112,11 +112,16 @@ impl FlowConfig {
         }
     }
 
-    /// How its workers work.
+    /// How its workers work, without a destination.
     #[must_use]
     pub fn workers(&self) -> DrainOptions {
         let worker = "run".to_owned();
-        DrainOptions { in_flight: self.in_flight, lease_seconds: self.lease_seconds, worker }
+        DrainOptions {
+            in_flight: self.in_flight,
+            lease_seconds: self.lease_seconds,
+            worker,
+            destination: None,
+        }
     }
 
     pub(super) fn check(&self, keys: &Keys, longest_call: f64) -> Result<(), ConfigInvalid> {

@@ -269,7 +269,12 @@ fn workers_end_with_the_first_failure_of_the_journal() {
             engine.dispatch().enqueue(change(&format!("event-{number}")), 5).await.expect("valid");
         }
         disk.inject(Fault::WriteFails(JournalError::Full));
-        let options = DrainOptions { in_flight: 8, lease_seconds: 60.0, worker: "w".to_owned() };
+        let options = DrainOptions {
+            in_flight: 8,
+            lease_seconds: 60.0,
+            worker: "w".to_owned(),
+            destination: None,
+        };
         let client = Arc::new(Scripted::default());
         let (_keep, stop) = tokio::sync::watch::channel(false);
         let result = drain(engine.dispatch(), client, &options, stop, |_| {}).await;
@@ -285,7 +290,12 @@ fn workers_end_when_they_are_told_to_and_when_nobody_can_tell_them_any_more() {
         let engine = engine(&disk, &clock).await;
         engine.dispatch().enqueue(change("event-1"), 5).await.expect("it is valid");
         let held = engine.dispatch().claim("other", 600.0).await.expect("a claim").expect("due");
-        let options = DrainOptions { in_flight: 2, lease_seconds: 60.0, worker: "w".to_owned() };
+        let options = DrainOptions {
+            in_flight: 2,
+            lease_seconds: 60.0,
+            worker: "w".to_owned(),
+            destination: None,
+        };
         for told in [true, false] {
             let (asking, stop) = tokio::sync::watch::channel(false);
             let client = Arc::new(Scripted::default());

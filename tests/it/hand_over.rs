@@ -113,7 +113,12 @@ async fn deliver(task: &str) {
     receiver.allow_http_loopback = true;
     let header = StaticAuthHeader::new("Authorization".to_owned(), "Bearer demo".to_owned().into());
     let receiver = ReceiverClient::new(&receiver, header).expect("a client");
-    let workers = DrainOptions { in_flight: 4, lease_seconds: 120.0, worker: "w".to_owned() };
+    let workers = DrainOptions {
+        in_flight: 4,
+        lease_seconds: 120.0,
+        worker: "w".to_owned(),
+        destination: None,
+    };
     let (_asked, stop) = watch::channel(false);
     let mut pipeline = Pipeline::new(&engine, stop);
     pipeline.add(engine.dispatch(), cms.clone(), &workers, |_| {});
@@ -322,7 +327,12 @@ fn a_hand_over_that_cannot_be_written_is_told_and_found_again_at_the_next_open()
         let engine = watching().await.expect("it opens");
         let (_stop, stopped) = watch::channel(false);
         let mut pipeline = Pipeline::new(&engine, stopped);
-        let options = DrainOptions { in_flight: 1, lease_seconds: 60.0, worker: "w".to_owned() };
+        let options = DrainOptions {
+            in_flight: 1,
+            lease_seconds: 60.0,
+            worker: "w".to_owned(),
+            destination: None,
+        };
         pipeline.add(engine.dispatch(), Scripted::default(), &options, |_| ());
         let finished = pipeline.finish().await;
         assert_eq!(crate::support::code(finished), "storage_failed");

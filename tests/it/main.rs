@@ -12,6 +12,7 @@ mod crash;
 mod crash_points;
 mod damage;
 mod delivery_scenarios;
+mod destination;
 mod deviations;
 mod differential;
 mod dispatch_scenarios;

@@ -284,7 +284,12 @@ fn the_disk_shrinks_and_the_program_says_by_how_much() {
             });
         }
         enqueued.join_all().await;
-        let options = DrainOptions { in_flight: 256, lease_seconds: 60.0, worker: "w".to_owned() };
+        let options = DrainOptions {
+            in_flight: 256,
+            lease_seconds: 60.0,
+            worker: "w".to_owned(),
+            destination: None,
+        };
         drain(engine.dispatch(), Arc::new(Accepting), &options, stop, |_| {}).await.expect("fine");
         Arc::into_inner(engine).expect("nobody else has it").close().await;
     });
