@@ -4,7 +4,8 @@
 
 use super::failure::Failed;
 use crate::builder::{EngineBuilder, FlowDelays, HandOver, SourceRuntime};
-use crate::config::{Config, FlowConfig, UNCLEAN_LOSSES_MAX};
+use crate::config::{Config, FlowConfig, SideLimits, UNCLEAN_LOSSES_MAX};
+use crate::destination::{Destination, Destinations};
 use crate::engine::Engine;
 use crate::http::{
     CmsClient, CmsOptions, HmacSha256Signer, NoAuthHeaders, ReceiverClient, ReceiverOptions,
@@ -12,9 +13,12 @@ use crate::http::{
 };
 use crate::sandbox::{DEMO_KEY, DEMO_KEY_ID, Sandbox, SandboxOptions};
 use leasehold_actors::contract::text::{Sha256, Token};
+use leasehold_actors::destination::LimitsInvalid;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
+/// Calls at once over the three sides of a sandbox.
+const SANDBOX_IN_FLIGHT_MAX: usize = 192;
 /// How often a run against its own sandbox polls: everything is on this machine.
 const SANDBOX_POLL_SECONDS: f64 = 0.05;
 
@@ -28,6 +32,32 @@ pub(super) struct Plan {
     pub(super) delivery: FlowConfig,
     pub(super) source_max_attempts: i64,
     pub(super) unclean_losses_max: Option<NonZeroU32>,
+    /// What each side is asked for at most.
+    pub(super) limits: SideLimits,
+    /// Calls at once over all sides.
+    pub(super) in_flight_max: usize,
+}
+
+/// Whom the workers ask for leave.
+pub(super) struct Gates {
+    pub(super) cms: Destination,
+    pub(super) receiver: Destination,
+    pub(super) source: Destination,
+}
+
+impl Plan {
+    /// The sides of a run. Their limits were checked with the configuration.
+    pub(super) fn gates(&self, engine: &Engine) -> Result<Gates, Failed> {
+        let gates = || {
+            let all = Destinations::new(engine, self.in_flight_max)?;
+            Ok(Gates {
+                cms: all.add("cms", self.limits.cms)?,
+                receiver: all.add("receiver", self.limits.receiver)?,
+                source: all.add("source", self.limits.source)?,
+            })
+        };
+        gates().map_err(|_: LimitsInvalid| Failed::Runtime)
+    }
 }
 
 /// Clients of the endpoints that there are.
@@ -73,6 +103,8 @@ impl Remote {
                 delivery: quick,
                 source_max_attempts: 5,
                 unclean_losses_max: NonZeroU32::new(UNCLEAN_LOSSES_MAX),
+                limits: SideLimits::default(),
+                in_flight_max: SANDBOX_IN_FLIGHT_MAX,
             };
             return Ok((Self::Sandbox, plan));
         };
@@ -85,6 +117,8 @@ impl Remote {
         };
         let plan = Plan {
             unclean_losses_max: NonZeroU32::new(config.unclean_losses_max),
+            limits: config.limits(),
+            in_flight_max: config.in_flight_max,
             source_max_attempts: config.source.as_ref().map_or(5, |side| side.source_max_attempts),
             dispatch: config.dispatch,
             lifecycle: config.lifecycle,

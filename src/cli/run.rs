@@ -6,10 +6,13 @@ use super::remote::{Clients, Plan, Remote, Sides};
 use super::summary::{Registered, Stages, Summary};
 use super::{Ended, pauses, signals};
 use crate::clock::Stopwatch;
+use crate::config::FlowConfig;
+use crate::destination::Destination;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::pipeline::Pipeline;
 use crate::sandbox::Sandbox;
+use crate::worker::DrainOptions;
 use clap::{Args, ValueEnum};
 use futures_util::stream::{self, StreamExt as _};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -283,6 +286,11 @@ fn is_change(text: &[u8]) -> bool {
     schema == Some(change::SCHEMA)
 }
 
+/// How the workers of a flow work, and whom they ask for leave.
+fn workers(flow: &FlowConfig, side: &Destination) -> DrainOptions {
+    DrainOptions { destination: Some(side.clone()), ..flow.workers() }
+}
+
 /// Works until nothing is left of what was asked for.
 async fn deliver(
     engine: &Engine,
@@ -294,6 +302,7 @@ async fn deliver(
     let spinner = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
     spinner.set_message("deliver");
     let mut pipeline = Pipeline::new(engine, stop.clone());
+    let gates = plan.gates(engine)?;
     let tick = || {
         let spinner = spinner.clone();
         move || spinner.inc(1)
@@ -301,23 +310,24 @@ async fn deliver(
     match (via, clients) {
         (Via::Source, Clients { source: Some(client), .. }) => {
             let tick = tick();
-            pipeline.add(engine.delivery(), client, &plan.delivery.workers(), move |_| tick());
+            let delivery = workers(&plan.delivery, &gates.source);
+            pipeline.add(engine.delivery(), client, &delivery, move |_| tick());
         }
         (Via::Cms, Clients { cms: Some(client), receiver, .. }) => {
             let seen = tick();
-            let dispatch = plan.dispatch.workers();
+            let dispatch = workers(&plan.dispatch, &gates.cms);
             pipeline.add(engine.dispatch(), client.clone(), &dispatch, move |_| seen());
             if stages.lifecycle {
                 let seen = tick();
-                let lifecycle = plan.lifecycle.workers();
+                let lifecycle = workers(&plan.lifecycle, &gates.cms);
                 pipeline.add(engine.lifecycle(), client, &lifecycle, move |_| seen());
             }
             if let (true, Some(receiver)) = (stages.receiver, receiver) {
                 let (seen, also_seen) = (tick(), tick());
-                let notification = plan.notification.workers();
+                let notification = workers(&plan.notification, &gates.receiver);
                 pipeline
                     .add(engine.notification(), receiver.clone(), &notification, move |_| seen());
-                let processing = plan.processing.workers();
+                let processing = workers(&plan.processing, &gates.receiver);
                 pipeline.add(engine.processing(), receiver, &processing, move |_| also_seen());
             }
         }

@@ -1,12 +1,13 @@
 //! The other sides: `[cms]`, `[receiver]`, `[source]`.
 
-use super::{ConfigInvalid, value};
+use super::{ConfigInvalid, limits, value};
 use crate::http::credentials::are_allowed;
 use crate::http::{
     CmsClient, CmsOptions, HmacSha256Signer, NoAuthHeaders, ReceiverClient, ReceiverOptions,
     SourceClient, SourceOptions, StaticAuthHeader,
 };
 use leasehold_actors::contract::text::{Sha256, Token};
+use leasehold_actors::destination::Limits;
 use secrecy::{SecretSlice, SecretString};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,23 @@ pub struct CmsConfig {
     /// Deadline of one call in seconds, more than 0 and at most 300; default 30.
     #[serde(default = "thirty")]
     pub timeout_seconds: f64,
+    /// Calls to it at once, 1 to 1024; default 64.
+    #[serde(default = "limits::in_flight_max")]
+    pub in_flight_max: usize,
+    /// Calls to it that start per second, 0.001 to 100000; default no limit.
+    pub requests_per_second: Option<f64>,
+    /// Calls that may start at once after a pause, 1 to 10000; default 10.
+    #[serde(default = "limits::burst")]
+    pub burst: u32,
+    /// The breaker opens after so many failures in a row that may pass, 1 to 1000; default 10.
+    #[serde(default = "limits::breaker_failures")]
+    pub breaker_failures: u32,
+    /// How long it stays open the first time, in seconds; default 5, at most 86400.
+    #[serde(default = "limits::breaker_open_seconds")]
+    pub breaker_open_seconds: f64,
+    /// How long at most, in seconds, at least the first time; default 60, at most 86400.
+    #[serde(default = "limits::breaker_open_max_seconds")]
+    pub breaker_open_max_seconds: f64,
     /// How bodies are signed.
     pub signing: SigningConfig,
     /// An authentication header, if the CMS wants one.
@@ -45,6 +63,23 @@ pub struct ReceiverConfig {
     pub timeout_seconds: f64,
     /// Its pinned capability digest, 64 lower-case hex digits.
     pub capabilities_sha256: String,
+    /// Calls to it at once, 1 to 1024; default 64.
+    #[serde(default = "limits::in_flight_max")]
+    pub in_flight_max: usize,
+    /// Calls to it that start per second, 0.001 to 100000; default no limit.
+    pub requests_per_second: Option<f64>,
+    /// Calls that may start at once after a pause, 1 to 10000; default 10.
+    #[serde(default = "limits::burst")]
+    pub burst: u32,
+    /// The breaker opens after so many failures in a row that may pass, 1 to 1000; default 10.
+    #[serde(default = "limits::breaker_failures")]
+    pub breaker_failures: u32,
+    /// How long it stays open the first time, in seconds; default 5, at most 86400.
+    #[serde(default = "limits::breaker_open_seconds")]
+    pub breaker_open_seconds: f64,
+    /// How long at most, in seconds, at least the first time; default 60, at most 86400.
+    #[serde(default = "limits::breaker_open_max_seconds")]
+    pub breaker_open_max_seconds: f64,
     /// The authentication header it wants.
     pub authorization: AuthorizationConfig,
 }
@@ -66,6 +101,23 @@ pub struct SourceConfig {
     /// Attempts the source runtime is asked to make itself, 1 to 20; default 5.
     #[serde(default = "five")]
     pub source_max_attempts: i64,
+    /// Calls to it at once, 1 to 1024; default 64.
+    #[serde(default = "limits::in_flight_max")]
+    pub in_flight_max: usize,
+    /// Calls to it that start per second, 0.001 to 100000; default no limit.
+    pub requests_per_second: Option<f64>,
+    /// Calls that may start at once after a pause, 1 to 10000; default 10.
+    #[serde(default = "limits::burst")]
+    pub burst: u32,
+    /// The breaker opens after so many failures in a row that may pass, 1 to 1000; default 10.
+    #[serde(default = "limits::breaker_failures")]
+    pub breaker_failures: u32,
+    /// How long it stays open the first time, in seconds; default 5, at most 86400.
+    #[serde(default = "limits::breaker_open_seconds")]
+    pub breaker_open_seconds: f64,
+    /// How long at most, in seconds, at least the first time; default 60, at most 86400.
+    #[serde(default = "limits::breaker_open_max_seconds")]
+    pub breaker_open_max_seconds: f64,
     /// The authentication header it wants.
     pub authorization: AuthorizationConfig,
 }
@@ -163,6 +215,19 @@ fn digest(key: &'static str, text: &str) -> Result<Sha256, ConfigInvalid> {
 }
 
 impl CmsConfig {
+    pub(super) fn limits(&self, retry_after_max_seconds: f64) -> Limits {
+        Limits {
+            in_flight_max: self.in_flight_max,
+            requests_per_second: self.requests_per_second,
+            burst: self.burst,
+            breaker_failures: self.breaker_failures,
+            breaker_open_seconds: self.breaker_open_seconds,
+            breaker_open_max_seconds: self.breaker_open_max_seconds,
+            retry_after_max_seconds,
+            slow_start: true,
+        }
+    }
+
     /// Makes the client; reads the secrets now.
     ///
     /// # Errors
@@ -197,6 +262,19 @@ impl ReceiverConfig {
         digest("receiver.capabilities_sha256", &self.capabilities_sha256)
     }
 
+    pub(super) fn limits(&self, retry_after_max_seconds: f64) -> Limits {
+        Limits {
+            in_flight_max: self.in_flight_max,
+            requests_per_second: self.requests_per_second,
+            burst: self.burst,
+            breaker_failures: self.breaker_failures,
+            breaker_open_seconds: self.breaker_open_seconds,
+            breaker_open_max_seconds: self.breaker_open_max_seconds,
+            retry_after_max_seconds,
+            slow_start: true,
+        }
+    }
+
     /// Makes the client; reads the secrets now.
     ///
     /// # Errors
@@ -215,6 +293,19 @@ impl SourceConfig {
     /// Its pinned capability digest, checked.
     pub(super) fn digest(&self) -> Result<Sha256, ConfigInvalid> {
         digest("source.capabilities_sha256", &self.capabilities_sha256)
+    }
+
+    pub(super) fn limits(&self, retry_after_max_seconds: f64) -> Limits {
+        Limits {
+            in_flight_max: self.in_flight_max,
+            requests_per_second: self.requests_per_second,
+            burst: self.burst,
+            breaker_failures: self.breaker_failures,
+            breaker_open_seconds: self.breaker_open_seconds,
+            breaker_open_max_seconds: self.breaker_open_max_seconds,
+            retry_after_max_seconds,
+            slow_start: true,
+        }
     }
 
     /// Makes the client; reads the secrets now.

@@ -5,11 +5,13 @@
 
 mod endpoint;
 mod flow;
+mod limits;
 
 pub use endpoint::{
     AuthorizationConfig, CmsConfig, ReceiverConfig, SecretConfig, SigningConfig, SourceConfig,
 };
 pub use flow::FlowConfig;
+pub use limits::SideLimits;
 
 use leasehold_actors::contract::text::Sha256;
 use serde::Deserialize;
@@ -59,6 +61,10 @@ pub struct Config {
     /// default 5.
     #[serde(default = "unclean_losses_max")]
     pub unclean_losses_max: u32,
+    /// Calls at once to all sides together, 3 to 3072; default 192. Half of an even share stays free for
+    /// each side, so that one that hangs does not delay the others.
+    #[serde(default = "limits::overall_in_flight_max")]
+    pub in_flight_max: usize,
     /// The CMS: flows `dispatch` and `lifecycle`.
     pub cms: Option<CmsConfig>,
     /// The notification receiver: flows `notification` and `processing`.
@@ -134,6 +140,29 @@ impl Config {
         &self.folder
     }
 
+    /// What each side is asked for at most. The largest `Retry-After` that stops a whole side is the
+    /// largest that any of its flows honours.
+    #[must_use]
+    pub fn limits(&self) -> SideLimits {
+        let retry_after = |flows: [&FlowConfig; 2]| {
+            flows.map(|flow| flow.retry_after_max_seconds).into_iter().fold(0.0, f64::max)
+        };
+        let cms = retry_after([&self.dispatch, &self.lifecycle]);
+        let receiver = retry_after([&self.notification, &self.processing]);
+        let source = self.delivery.retry_after_max_seconds;
+        let mut limits = SideLimits::default();
+        if let Some(side) = &self.cms {
+            limits.cms = side.limits(cms);
+        }
+        if let Some(side) = &self.receiver {
+            limits.receiver = side.limits(receiver);
+        }
+        if let Some(side) = &self.source {
+            limits.source = side.limits(source);
+        }
+        limits
+    }
+
     fn check(&self) -> Result<(), ConfigInvalid> {
         let cms = self.cms.as_ref().map_or(0.0, |cms| cms.timeout_seconds);
         let receiver = self.receiver.as_ref().map_or(0.0, |receiver| receiver.timeout_seconds);
@@ -158,7 +187,12 @@ impl Config {
         self.lifecycle.check(&flow::LIFECYCLE, cms)?;
         self.notification.check(&flow::NOTIFICATION, 2.0 * receiver)?;
         self.processing.check(&flow::PROCESSING, 2.0 * receiver)?;
-        self.delivery.check(&flow::DELIVERY, 2.0 * source)
+        self.delivery.check(&flow::DELIVERY, 2.0 * source)?;
+        limits::check_overall(self.in_flight_max)?;
+        let sides = self.limits();
+        limits::check(&sides.cms, &limits::CMS)?;
+        limits::check(&sides.receiver, &limits::RECEIVER)?;
+        limits::check(&sides.source, &limits::SOURCE)
     }
 }
 
@@ -216,6 +250,37 @@ mod tests {
                 "{header} {secret:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_sides_limits_have_the_documented_defaults_and_are_named_by_key() {
+        let config = Config::parse(SMALLEST).expect("it is valid");
+        assert_eq!((config.in_flight_max, config.limits()), (192, SideLimits::default()));
+        let flows = "[dispatch]\nretry_after_max_seconds = 7.0\n\
+                     [lifecycle]\nretry_after_max_seconds = 9.0\n";
+        let config = Config::parse(&format!("{SMALLEST}{flows}")).expect("it is valid");
+        assert_eq!(config.limits().cms.retry_after_max_seconds, 9.0);
+        let with =
+            |line: &str| Config::parse(&SMALLEST.replace("[cms]", &format!("[cms]\n{line}")));
+        let rate = with("requests_per_second = 50").expect("it is valid").limits().cms;
+        assert_eq!(rate.requests_per_second, Some(50.0));
+        for (line, key) in [
+            ("in_flight_max = 0", "cms.in_flight_max"),
+            ("in_flight_max = 1025", "cms.in_flight_max"),
+            ("requests_per_second = 0.0", "cms.requests_per_second"),
+            ("burst = 0", "cms.burst"),
+            ("breaker_failures = 1001", "cms.breaker_failures"),
+            ("breaker_open_seconds = 0.0", "cms.breaker_open_seconds"),
+            ("breaker_open_max_seconds = 4.9", "cms.breaker_open_max_seconds"),
+        ] {
+            let error = with(line).expect_err("out of range");
+            assert!(matches!(error, ConfigInvalid::Value { key: found, .. } if found == key));
+        }
+        for all in ["in_flight_max = 2", "in_flight_max = 3073"] {
+            let error = Config::parse(&format!("{all}\n{SMALLEST}")).expect_err("out of range");
+            assert_eq!(error, value("in_flight_max", "3 to 3072"));
+        }
+        assert!(Config::parse(&format!("in_flight_max = 3\n{SMALLEST}")).is_ok());
     }
 
     #[test]

@@ -42,6 +42,11 @@ fn check(config: &Config) {
     check_flow(&config.notification, twice(receiver));
     check_flow(&config.processing, twice(receiver));
     check_flow(&config.delivery, twice(source));
+    assert!((3..=3072).contains(&config.in_flight_max));
+    let limits = config.limits();
+    for side in [limits.cms, limits.receiver, limits.source] {
+        assert_eq!(side.check(), Ok(()));
+    }
 }
 
 /// What a flow is started with is within the limits that the engine asks for.

@@ -147,6 +147,8 @@ fn a_configuration_that_cannot_be_used_names_the_key_and_never_the_value() {
         ),
         ("source_max_attempts = 5", "source_max_attempts = 21", 2, "source.source_max_attempts"),
         ("key_file = \"sandbox.key\"", "key_env = \"CANARY_NOT_SET\"", 2, "cms.signing"),
+        ("in_flight_max = 192", "in_flight_max = 1", 2, "in_flight_max: 3 to 3072"),
+        ("breaker_failures = 10", "breaker_failures = 0", 2, "cms.breaker_failures: 1 to 1000"),
     ] {
         std::fs::write(&path, valid.replacen(from, to, 1)).expect("writable");
         for name in ["sandbox.key", "sandbox.authorization"] {
@@ -172,6 +174,8 @@ fn the_example_configuration_is_whole_and_pins_the_sandbox() {
     assert_eq!(Some(receiver.capabilities_sha256), receiver_digest().map(|pin| pin.to_string()));
     let source = config.source.expect("it has the section");
     assert_eq!(Some(source.capabilities_sha256), source_digest().map(|pin| pin.to_string()));
+    let limits = [receiver.in_flight_max, source.in_flight_max];
+    assert_eq!((limits, config.in_flight_max), ([64, 64], 192));
     // A section that is left out is the default, and the file says every default.
     let text = std::fs::read_to_string(path).expect("readable");
     let sections = ["dispatch", "lifecycle", "notification", "processing", "delivery"];

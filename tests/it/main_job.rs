@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 /// Short delays, so that a test with faults does not wait.
 const QUICK: &str = "poll_interval_seconds = 0.02\nbase_delay_seconds = 0.05\n\
-                     max_delay_seconds = 0.2\nretry_after_max_seconds = 0.2\n";
+                     max_delay_seconds = 0.2\nretry_after_max_seconds = 0.02\n";
 
 /// A folder with a configuration that calls a sandbox.
 pub(crate) struct Place {

@@ -31,6 +31,7 @@ impl Bench {
             in_flight: IN_FLIGHT as usize,
             lease_seconds: LEASE_SECONDS,
             worker: "bench".to_owned(),
+            destination: None,
         };
         // Held until the end: workers stop when nobody can ask them to.
         let stop = watch::Sender::new(false);

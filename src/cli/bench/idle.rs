@@ -82,6 +82,7 @@ impl Bench {
             in_flight: WORKERS as usize,
             lease_seconds: LEASE_SECONDS,
             worker: "bench".to_owned(),
+            destination: None,
         };
         pipeline.add(flow, Uncalled, &options, |_| {});
         let (ended, used) = tokio::join!(pipeline.finish(), self.look(&stop));

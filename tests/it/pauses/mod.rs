@@ -298,7 +298,12 @@ fn workers_end_where_all_that_is_left_is_paused() {
             flow.enqueue(change_of(site, id), 5).await.expect("it is valid");
         }
         pause(&engine, "site/site-2").await;
-        let options = DrainOptions { in_flight: 3, lease_seconds: 60.0, worker: "w".to_owned() };
+        let options = DrainOptions {
+            in_flight: 3,
+            lease_seconds: 60.0,
+            worker: "w".to_owned(),
+            destination: None,
+        };
         let (_asked, stop) = watch::channel(false);
         let client = || {
             Arc::new(answering(|request: leasehold::ChangeRequest| {
@@ -336,7 +341,12 @@ fn a_worker_that_sleeps_over_a_paused_flow_wakes_when_it_goes_on() {
         engine.dispatch().enqueue(change("event-1"), 5).await.expect("it is valid");
         engine.delivery().enqueue_change(change("event-1"), 5, 5).await.expect("it is valid");
         pause(&engine, "flow/dispatch").await;
-        let options = DrainOptions { in_flight: 1, lease_seconds: 60.0, worker: "w".to_owned() };
+        let options = DrainOptions {
+            in_flight: 1,
+            lease_seconds: 60.0,
+            worker: "w".to_owned(),
+            destination: None,
+        };
         let (_asked, stop) = watch::channel(false);
         let mut pipeline = Pipeline::new(&engine, stop);
         let client = answering(|_| Ok(accepted("event-1", 2)));

@@ -65,7 +65,7 @@ impl Client<Dispatch> for Hanging {
 }
 
 fn workers(in_flight: usize) -> DrainOptions {
-    DrainOptions { in_flight, lease_seconds: 600.0, worker: "w".to_owned() }
+    DrainOptions { in_flight, lease_seconds: 600.0, worker: "w".to_owned(), destination: None }
 }
 
 /// Workers of flow `dispatch`, each at a call.
