@@ -13,7 +13,7 @@ use crate::index::{StreamIndex, Tip};
 use crate::medium::Medium;
 use crate::record::{self, Record, Stored, StreamId};
 use crate::store::StoreReader;
-use crate::walk::whole;
+use crate::walk::{self, Visit, Walk, whole};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -170,6 +170,26 @@ impl<M: Medium> StoreReader for LogReader<M> {
         }
         records.reverse();
         Ok(records)
+    }
+
+    fn walk(&self, from: Option<Walk>, visit: &mut Visit<'_>) -> Result<Walk, JournalError> {
+        let medium = &self.shared.medium;
+        // Frames after this one may be on their way and not be durable.
+        let until = self.shared.head();
+        let mut walk = match from {
+            Some(walk) => walk,
+            None => {
+                let mut walk = Walk::new(self.id()?);
+                walk::enter(medium, &mut walk, visit)?;
+                walk
+            }
+        };
+        walk::up_to(medium, &mut walk, until, visit)?;
+        Ok(walk)
+    }
+
+    fn id(&self) -> Result<JournalId, JournalError> {
+        self.shared.medium.journal_id()?.ok_or(JournalError::Corrupt { sequence: 0 })
     }
 
     fn head(&self) -> Head {

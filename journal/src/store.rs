@@ -4,9 +4,10 @@
 //! or a database server that several machines share.
 
 use crate::base::Entry;
-use crate::chain::Head;
+use crate::chain::{Head, JournalId};
 use crate::error::JournalError;
 use crate::record::{Record, StreamId};
+use crate::walk::{Visit, Walk};
 
 /// New records for one stream, written only if the stream is where the writer believes it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,6 +93,19 @@ pub trait StoreReader: Send + Sync {
     /// # Errors
     /// [`JournalError::Corrupt`] with the sequence number of the record that does not verify.
     fn read_stream(&self, stream: StreamId) -> Result<Vec<Record>, JournalError>;
+
+    /// Walks on over what is durable now, from where an earlier walk of this store ended; without one
+    /// over everything. Verifies each frame it comes by and costs those; the writer goes on meanwhile.
+    ///
+    /// # Errors
+    /// As [`Walk::step`], and what `visit` answers. The walk is gone then.
+    fn walk(&self, from: Option<Walk>, visit: &mut Visit<'_>) -> Result<Walk, JournalError>;
+
+    /// Which journal it is.
+    ///
+    /// # Errors
+    /// [`JournalError::Corrupt`] at 0 for a store that does not say.
+    fn id(&self) -> Result<JournalId, JournalError>;
 
     /// The head of what is durable.
     fn head(&self) -> Head;

@@ -175,6 +175,21 @@ pub(crate) fn go_on<M: Medium>(
     Ok(false)
 }
 
+/// Walks up to a head that is there.
+pub(crate) fn up_to<M: Medium>(
+    medium: &M,
+    walk: &mut Walk,
+    until: Head,
+    visit: &mut Visit<'_>,
+) -> Result<(), JournalError> {
+    while walk.head().sequence < until.sequence {
+        let gone = JournalError::Corrupt { sequence: walk.head().sequence + 1 };
+        let bytes = following(medium, walk.head())?.ok_or(gone)?;
+        show(walk, &bytes, &|hash| medium.chunk(hash), visit)?;
+    }
+    Ok(())
+}
+
 /// The frame after a head; `None` at the end. One that lies under another number than its own would be
 /// found by a walk and by nobody who looks for it, and the next commit would write over it.
 ///

@@ -98,3 +98,26 @@ fn an_archive_is_read_alone_by_a_walk_of_its_own_that_starts() {
     let mut another = Walk::new(JournalId([2; 16]));
     assert_eq!(read(&mut another), Err(JournalError::Diverged { sequence: 0 }));
 }
+
+#[test]
+fn a_reader_walks_on_beside_the_writer_from_where_its_last_walk_ended() {
+    let disk = filled(70);
+    let mut log = Log::open(disk.medium(), OPTIONS, &mut |_| Ok(())).expect("it opens");
+    let reader = log.reader();
+    let mut shown = Vec::new();
+    let mut visit = |item| {
+        if let Item::Record { sequence, .. } = item {
+            shown.push(sequence);
+        }
+        Ok(())
+    };
+    let walk = reader.walk(None, &mut visit).expect("it verifies");
+    let walk = reader.walk(Some(walk), &mut visit).expect("nothing is new");
+    let append = Append { stream: StreamId([8; 16]), expected_version: 0, bodies: vec![vec![1]] };
+    log.commit(&[append]).expect("a commit")[0].expect("no conflict");
+    let walk = reader.walk(Some(walk), &mut visit).expect("it verifies");
+    assert_eq!((walk.head(), reader.id()), (reader.head(), Ok(JournalId([1; 16]))));
+    assert_eq!(shown, (1..=71).collect::<Vec<u64>>());
+    let refuses = reader.walk(None, &mut |_| Err(JournalError::Payload));
+    assert_eq!(refuses.err(), Some(JournalError::Payload));
+}

@@ -188,6 +188,8 @@ fn j5_a_failed_write_poisons_whether_or_not_the_bytes_arrived() {
         disk.inject(fault);
         assert!(log.commit(&[append(7, 0, b"unknown")]).is_err());
         assert_eq!(reader.version(stream(7)), 0, "what is not durable does not show");
+        let walk = reader.walk(None, &mut |_| Ok(())).expect("it verifies");
+        assert_eq!(walk.head(), reader.head(), "and is not walked over");
         assert_eq!(log.commit(&[append(8, 0, b"later")]), Err(JournalError::Poisoned));
         assert_eq!(reader.read_stream(stream(1)).map(|records| records.len()), Ok(1));
     }

@@ -94,6 +94,12 @@ fn j6_records_that_moved_to_an_archive_leave_their_image_and_the_chain_goes_on()
     assert_eq!(reader.read_stream(stream(1)), Ok(Vec::new()));
     assert_eq!(reader.carried(stream(1)).expect("readable").expect("there").image, large);
     assert_eq!(reader.carried(stream(3)), Ok(None));
+    let mut carried = 0;
+    let walk = reader.walk(None, &mut |item| {
+        carried += u32::from(matches!(item, Item::Carried { .. }));
+        Ok(())
+    });
+    assert_eq!((walk.expect("it verifies").head(), carried), (reader.head(), 2));
     log.commit(&[append(1, 2, b"e")]).expect("a commit")[0].expect("no conflict");
     assert_eq!(reader.read_stream(stream(1)).expect("readable")[0].version, 3);
     // The archive is an ordinary one, and the rest goes on where it ends.
