@@ -8,6 +8,7 @@
 
 use crate::contract::text::Sha256;
 use crate::contract::time::Timestamp;
+use crate::health::Depths;
 use crate::record::{Flow, Identity, Key, Link, State};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -342,6 +343,18 @@ impl<C: Copy> Agenda<C> {
         self.len() == 0
     }
 
+    /// How much waits at `now`, and since when. Costs the records that are due.
+    pub fn depths(&mut self, now: Timestamp) -> Depths {
+        let due = self.due_count(now);
+        let times = self.due.values().map(|(next_at, _)| *next_at);
+        Depths {
+            due,
+            oldest_due_at: times.filter(|next_at| *next_at <= now).min(),
+            leased: self.leases.len() as u64,
+            held: self.held_count(),
+        }
+    }
+
     /// Tells the time: what became due until now is found without a search from here on.
     pub fn advance(&mut self, now: Timestamp) {
         if now <= self.as_of {
@@ -534,6 +547,29 @@ mod tests {
         assert_eq!(agenda.next_at(at(9.0)), None);
         agenda.place(&Identity::new("a"), slot, Slot::Idle);
         assert!(agenda.is_empty());
+    }
+
+    #[test]
+    fn depths_tell_what_is_due_since_when_and_what_is_not() {
+        let mut agenda = agenda(&[
+            ("new", waiting(0, 1.0, 30.0)),
+            ("old", waiting(0, 2.0, 20.0)),
+            ("later", waiting(0, 3.0, 90.0)),
+            (
+                "change",
+                Slot::Leased { expires_at: at(99.0), class: (), link: Link::Holds(Key::of("k")) },
+            ),
+            ("removal", linked(1, 4.0, 5.0, Link::Waits(Key::of("k")))),
+        ]);
+        let depths = |due, oldest: Option<f64>| Depths {
+            due,
+            oldest_due_at: oldest.map(at),
+            leased: 1,
+            held: 1,
+        };
+        assert_eq!(agenda.depths(at(10.0)), depths(0, None));
+        assert_eq!(agenda.depths(at(40.0)), depths(2, Some(20.0)));
+        assert_eq!(agenda.depths(at(25.0)), depths(1, Some(20.0)), "a clock that went back");
     }
 
     #[test]

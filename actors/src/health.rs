@@ -4,6 +4,7 @@
 //! another, and `audit` compares the result with a full replay (I9). Asking costs the same with ten
 //! records as with ten million.
 
+use crate::contract::time::Timestamp;
 use crate::record::{Flow, State, StateKind};
 use std::collections::BTreeMap;
 
@@ -87,6 +88,19 @@ impl<T: Copy + Ord> Tally<T> {
     pub fn total(&self) -> u64 {
         self.quarantined + self.counts.values().sum::<u64>()
     }
+}
+
+/// How much waits.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Depths {
+    /// Records that could be claimed now.
+    pub due: u64,
+    /// Since when the one is due that is due longest.
+    pub oldest_due_at: Option<Timestamp>,
+    /// Records a worker is at.
+    pub leased: u64,
+    /// Records that wait for another one (D5), or for an operator (D9).
+    pub held: u64,
 }
 
 #[cfg(test)]

@@ -17,7 +17,6 @@ use clap::{Args, ValueEnum};
 use futures_util::stream::{self, StreamExt as _};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use leasehold_actors::contract::change;
-use leasehold_actors::contract::json::Value;
 use std::path::PathBuf;
 use tokio::sync::watch;
 
@@ -256,7 +255,7 @@ async fn register_documents(
     let reached = documents.into_iter().take_while(|_| !*stop.borrow());
     let mut answers = stream::iter(reached)
         .map(|document| async move {
-            let result = if is_change(&document.text) {
+            let result = if change::is_said_to_be(&document.text) {
                 flow.enqueue_change(&document.text, source, ceiling).await
             } else {
                 flow.enqueue_removal(&document.text, source, ceiling).await
@@ -277,13 +276,6 @@ async fn register_documents(
     bar.finish_and_clear();
     not_reached(summary);
     Ok(())
-}
-
-/// Whether a document says that it is a change; the flow checks all of it.
-fn is_change(text: &[u8]) -> bool {
-    let value = Value::parse(text).ok();
-    let schema = value.as_ref().and_then(Value::as_object).and_then(|object| object.text("schema"));
-    schema == Some(change::SCHEMA)
 }
 
 /// How the workers of a flow work, and whom they ask for leave.

@@ -4,7 +4,7 @@ use crate::agenda::Slot;
 use crate::checkpoint::Marks;
 use crate::contract::text::{Sha256, WorkerToken};
 use crate::contract::time::{Duration, Timestamp};
-use crate::health::{Class, class};
+use crate::health::{Class, Depths, class};
 use crate::record::{Command, Flow, Identity, Key, LeaseToken, Refusal, State};
 use crate::shell::port::{Granted, Recorded};
 use actix::Message;
@@ -126,6 +126,12 @@ pub(crate) struct NextAt {
     pub(crate) reply: Answer<Option<Timestamp>>,
 }
 
+/// Asks how much waits, and since when.
+pub(crate) struct Look {
+    pub(crate) now: Timestamp,
+    pub(crate) reply: Answer<Depths>,
+}
+
 /// Ends every lease: their engine is gone.
 pub(crate) struct AbandonAll {
     pub(crate) now: Timestamp,
@@ -157,6 +163,9 @@ impl<H> Message for Health<H> {
     type Result = ();
 }
 impl Message for NextAt {
+    type Result = ();
+}
+impl Message for Look {
     type Result = ();
 }
 impl Message for AbandonAll {

@@ -2,11 +2,12 @@
 //!
 //! Owns admission: how many requests may be under way. Must hold no rule.
 
-use super::message::{Act, Answer, Ask, Claim, Failure, Health, NextAt};
+use super::message::{Act, Answer, Ask, Claim, Failure, Health, Look, NextAt};
 use super::supervisor::Supervisor;
 use crate::contract::text::WorkerToken;
 use crate::contract::time::{Duration, Timestamp};
 use crate::flows::Answers;
+use crate::health::Depths;
 use crate::record::{Command, Flow, Identity, LeaseToken, Proof, Record, State};
 use actix::dev::ToEnvelope;
 use actix::{Actor, Addr, Handler, Message};
@@ -138,6 +139,14 @@ impl<F: Answers> Port<F> {
     /// [`Failure`].
     pub async fn health(&self, now: Timestamp) -> Result<F::Health, Failure> {
         self.ask(|reply| Health { now, reply }).await
+    }
+
+    /// How much waits, and since when. Costs the records that are due.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    pub async fn depths(&self, now: Timestamp) -> Result<Depths, Failure> {
+        self.ask(|reply| Look { now, reply }).await
     }
 
     /// When the next thing has to be done: a record is due, a lease ends. `None` when nothing waits.

@@ -1,10 +1,10 @@
 //! When whoever waits for work wakes.
 //!
-//! Owns the answer to "when is there something to do", and the call that something was paused or goes
+//! Owns the answers to "when is there something to do" and "how much waits", and the call that something was paused or goes
 //! on. Holds no rule: due times are the agenda's, leases' ends the tenures'.
 
 use super::controls::Turned;
-use super::message::{NextAt, answer};
+use super::message::{Look, NextAt, answer};
 use super::supervisor::Supervisor;
 use crate::contract::time::Duration;
 use crate::control::Scope;
@@ -43,5 +43,13 @@ impl<F: Answers> Handler<Turned> for Supervisor<F> {
             self.shelf.release(&mut self.agenda, site.as_str());
         }
         self.moves.send_modify(|moves| *moves += 1);
+    }
+}
+
+impl<F: Answers> Handler<Look> for Supervisor<F> {
+    type Result = ();
+
+    fn handle(&mut self, look: Look, _: &mut Self::Context) {
+        answer(look.reply, Ok(self.agenda.depths(look.now)));
     }
 }
