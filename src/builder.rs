@@ -6,6 +6,7 @@
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::metrics::Timed;
 use leasehold_actors::arguments::{self, Blocked};
 use leasehold_actors::contract::text::Sha256;
 use leasehold_actors::contract::time::{Ceiling, Timestamp};
@@ -310,7 +311,7 @@ fn opened<M: Medium + std::fmt::Debug>(
 ) -> Result<Opened, JournalError> {
     let log = Log::open_from(medium, options, resume, visit)?;
     let reader = Arc::new(log.reader());
-    Ok((Box::new(log), reader))
+    Ok((Box::new(Timed(log)), reader))
 }
 
 impl std::fmt::Debug for EngineBuilder {

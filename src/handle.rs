@@ -15,6 +15,7 @@ use leasehold_actors::flows::Answers;
 use leasehold_actors::flows::delivery::Delivery;
 use leasehold_actors::flows::dispatch::Dispatch;
 use leasehold_actors::flows::lifecycle::Lifecycle;
+use leasehold_actors::health::Depths;
 use leasehold_actors::record::rules::Arguments;
 use leasehold_actors::record::{Command, Flow, Identity, LeaseToken, Settlement, State};
 use leasehold_actors::shell::Recorded;
@@ -168,6 +169,9 @@ impl<F: Answers> Handle<F> {
         let token = LeaseToken::new(URL_SAFE_NO_PAD.encode(bytes).into());
         let times = (now, self.clock.steady_seconds());
         let granted = self.port.claim(owner, token, lease, times).await.map_err(Error::of::<F>)?;
+        if granted.is_some() {
+            crate::metrics::claimed(F::TAG);
+        }
         Ok(granted.map(Claim::new))
     }
 
@@ -204,6 +208,7 @@ impl<F: Answers> Handle<F> {
         let identity = F::identity(&binding);
         let command = Command::Register { binding, payload, settled };
         let Recorded { state, changed } = self.command(identity, command, now).await?;
+        crate::metrics::registered(F::TAG, changed);
         let status = F::status(&state, now).ok_or(Error::Stopped)?;
         Ok(Registered { status, already_known: !changed })
     }
@@ -236,7 +241,9 @@ impl<F: Answers> Handle<F> {
     ) -> Result<State<F>, Error> {
         let command = Command::Settle { proof: claim.granted.proof(), settlement };
         let identity = claim.granted.identity.clone();
-        Ok(self.command(identity, command, now).await?.state)
+        let state = self.command(identity, command, now).await?.state;
+        crate::metrics::settled(F::TAG, state.kind());
+        Ok(state)
     }
 
     /// Gives a lease back: the record is as it was before the claim and due at once, and no attempt is
@@ -275,6 +282,11 @@ impl<F: Answers> Handle<F> {
     /// [`Error::Blocked`] with `time_invalid`.
     pub async fn health(&self) -> Result<F::Health, Error> {
         self.port.health(self.now()?).await.map_err(Error::of::<F>)
+    }
+
+    /// How much waits, and since when.
+    pub(crate) async fn depths(&self) -> Result<Depths, Error> {
+        self.port.depths(self.now()?).await.map_err(Error::of::<F>)
     }
 
     /// When the next thing has to be done, in seconds since 1970: a record is due, a lease ends.

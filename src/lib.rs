@@ -17,6 +17,8 @@
 //! | [`worker`] | claim, call, settle; a host's own client |
 //! | [`pipeline`] | workers of several flows side by side |
 //! | [`destination`] | being gentle to the other sides: limits, rate, breaker |
+//! | [`overview`] | how everything stands, in one document |
+//! | [`metrics`] | what is counted, under which names |
 //! | [`http`] | the CMS over HTTPS |
 //! | [`shutdown`] | winding an engine down in two phases |
 //! | [`retention`] | moving old history to archive files |
@@ -43,6 +45,8 @@ pub mod flows;
 pub mod handle;
 pub mod http;
 pub mod intervene;
+pub mod metrics;
+pub mod overview;
 pub mod pages;
 pub mod pipeline;
 pub mod report;

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tracing::Instrument as _;
 
 /// Longest time a worker sleeps while anything waits, whatever the clocks say.
 const TICK_SECONDS_MAX: f64 = 30.0;
@@ -112,22 +113,29 @@ impl<F: Answers> Handle<F> {
         self.check_run(worker, lease_seconds, client.longest_call_seconds())?;
         let under_way = self.stopper().begin()?;
         let Some(claim) = self.claim(worker, lease_seconds).await? else { return Ok(None) };
+        let attempt = claim.granted.record.attempts;
+        let span = tracing::info_span!("attempt", flow = F::TAG.name(), attempt);
         if let Some(permit) = &mut permit {
             permit.begin();
         }
-        // Inside the async block, so that a client that panics before its future is caught too.
-        let call = unwinding(async { client.call(claim.request()).await });
-        let Some(called) = under_way.unless_stopped(call).await else {
-            // The permit goes with it, unreported: an abandoned call says nothing about the side.
-            self.release(&claim).await?;
-            self.stopper().note_released();
-            return Err(Error::Stopped);
+        let attempted = async {
+            let started = self.clock().steady_seconds();
+            // Inside the async block, so that a client that panics before its future is caught too.
+            let call = unwinding(async { client.call(claim.request()).await });
+            let Some(called) = under_way.unless_stopped(call).await else {
+                // The permit goes with it, unreported: an abandoned call says nothing about the side.
+                self.release(&claim).await?;
+                self.stopper().note_released();
+                return Err(Error::Stopped);
+            };
+            crate::metrics::called(F::TAG, self.clock().steady_seconds() - started);
+            if let Some(permit) = permit {
+                permit.report(outcome(called.as_ref()));
+            }
+            let settlement = self.settlement(&claim, called);
+            self.settle_attempt(&claim, settlement).await.map(Some)
         };
-        if let Some(permit) = permit {
-            permit.report(outcome(called.as_ref()));
-        }
-        let settlement = self.settlement(&claim, called);
-        self.settle_attempt(&claim, settlement).await.map(Some)
+        attempted.instrument(span).await
     }
 
     /// What a call's end means for the attempt.

@@ -1,0 +1,481 @@
+//! How everything stands, in one document: for the dashboard, for `top`, for whoever asks the door.
+//!
+//! Owns its shape and what follows from the figures: whether all is well, and what an operator can do
+//! about what is stuck. Pure: figures, records and the time come in. Must not know HTTP or a journal.
+
+use leasehold_actors::health::Depths;
+use leasehold_actors::record::FlowTag;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Length of a bucket of attempts, in seconds.
+pub const BUCKET_SECONDS: f64 = 10.0;
+/// Buckets that are kept.
+pub const BUCKETS: usize = 60;
+/// Stuck records that are told of.
+pub const STUCK_MAX: usize = 20;
+
+/// Whether somebody has to look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// As hoped.
+    Ok,
+    /// Something failed, is damaged, or waits for an operator.
+    Blocked,
+}
+
+/// How everything stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Overview {
+    /// When, in seconds since 1970.
+    pub at: f64,
+    /// The program's version.
+    pub version: String,
+    /// The journal.
+    pub journal: JournalOverview,
+    /// `blocked` when any flow is.
+    pub status: Standing,
+    /// Every flow, in the order in which they hand over.
+    pub flows: Vec<FlowOverview>,
+    /// The other sides; empty where nothing limits the calls to them.
+    pub destinations: Vec<DestinationOverview>,
+    /// What is stuck, the newest first, at most [`STUCK_MAX`].
+    pub stuck: Vec<StuckRecord>,
+    /// What an operator paused.
+    pub paused: Vec<PausedOverview>,
+}
+
+/// The journal of an [`Overview`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JournalOverview {
+    /// Its id, 32 hex digits.
+    pub id: String,
+    /// The last record that is durable.
+    pub sequence: u64,
+    /// The hash of the last frame, 64 hex digits.
+    pub head: String,
+    /// Bytes it takes on disk.
+    pub disk_bytes: u64,
+}
+
+/// One flow of an [`Overview`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FlowOverview {
+    /// Its name.
+    pub flow: String,
+    /// As its health says.
+    pub status: Standing,
+    /// Records in each state, by the flow's own names.
+    pub counts: BTreeMap<String, u64>,
+    /// Records that could be claimed now.
+    pub due: u64,
+    /// How long the one is due that is due longest; null when none is.
+    pub oldest_due_age_seconds: Option<f64>,
+    /// When the next thing has to be done, in seconds since 1970; null when nothing waits.
+    pub next_at: Option<f64>,
+    /// Records a worker is at.
+    pub in_flight: u64,
+    /// Records that wait for another one or for an operator.
+    pub held: u64,
+    /// Records that do not replay.
+    pub quarantined: u64,
+    /// Records that settled in each of the last [`BUCKETS`] buckets, oldest first.
+    pub throughput: Vec<u64>,
+    /// Attempts that failed for now, likewise.
+    pub retries: Vec<u64>,
+}
+
+/// How calls to one side are let through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DestinationState {
+    /// Calls go through.
+    Closed,
+    /// None goes through.
+    Open,
+    /// One goes through, to see.
+    HalfOpen,
+    /// More and more go through.
+    Recovering,
+}
+
+/// One other side of an [`Overview`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DestinationOverview {
+    /// `cms`, `receiver` or `source`.
+    pub name: String,
+    /// How calls are let through.
+    pub state: DestinationState,
+    /// Calls under way.
+    pub in_flight: u64,
+    /// Calls that may be under way at once.
+    pub in_flight_max: u64,
+    /// Workers that wait to call.
+    pub waiting: u64,
+    /// When calls go through again; null while they do.
+    pub opens_in_seconds: Option<f64>,
+    /// Calls that failed since the last one that did not.
+    pub failures_in_a_row: u64,
+}
+
+/// Something that is paused.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PausedOverview {
+    /// A flow, a site or a destination.
+    pub scope: String,
+    /// Since when, in seconds since 1970.
+    pub since: f64,
+    /// Who asked.
+    pub by: String,
+    /// Why.
+    pub why: String,
+}
+
+/// Why a record does not go on by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StuckState {
+    /// Its records do not replay.
+    Quarantined,
+    /// Registered under another digest than the one that is pinned now.
+    Held,
+    /// Given up.
+    Failed,
+}
+
+/// A record that does not go on by itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StuckRecord {
+    /// Its flow.
+    pub flow: String,
+    /// Its identity; null when it does not replay.
+    pub id: Option<String>,
+    /// What it is.
+    pub state: StuckState,
+    /// Since when, in seconds since 1970; null when it does not replay.
+    pub since: Option<f64>,
+    /// Its last error.
+    pub code: Option<String>,
+    /// Why it is stuck, a sentence.
+    pub why: String,
+    /// What an operator can do, to be typed.
+    pub action: String,
+}
+
+/// What is known of a stuck record.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StuckFacts {
+    /// Its flow.
+    pub flow: FlowTag,
+    /// Its identity, where it replays.
+    pub id: Option<String>,
+    /// What it is.
+    pub state: StuckState,
+    /// Since when, where it replays.
+    pub since: Option<f64>,
+    /// Its last error.
+    pub code: Option<String>,
+    /// Leases taken.
+    pub attempts: u32,
+}
+
+/// How a request to the door is typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Typed {
+    /// Up to the address: the program and its options.
+    pub program: String,
+    /// The address, without a path.
+    pub origin: String,
+}
+
+impl StuckRecord {
+    /// What can be told of it.
+    #[must_use]
+    pub fn of(facts: StuckFacts, typed: &Typed) -> Self {
+        let StuckFacts { flow, id, state, since, code, attempts } = facts;
+        let why = match state {
+            StuckState::Quarantined => "its records do not replay; the others go on".to_owned(),
+            StuckState::Held => {
+                "it was registered under another capability digest than the one pinned now"
+                    .to_owned()
+            }
+            StuckState::Failed => {
+                let times = if attempts == 1 { "attempt" } else { "attempts" };
+                format!("given up after {attempts} {times}")
+            }
+        };
+        let deed = match state {
+            StuckState::Quarantined => None,
+            StuckState::Held => Some("repin"),
+            StuckState::Failed => Some("requeue"),
+        };
+        let action = match (deed, &id) {
+            (Some(deed), Some(id)) => {
+                let Typed { program, origin } = typed;
+                let body = "{\"by\":\"NAME\",\"why\":\"REASON\"}";
+                format!("{program} -d '{body}' {origin}/v1/{}/{id}/{deed}", flow.name())
+            }
+            (None, _) | (_, None) => "stop the engine, then: leasehold doctor JOURNAL".to_owned(),
+        };
+        Self { flow: flow.name().to_owned(), id, state, since, code, why, action }
+    }
+}
+
+/// What a flow's health says, as far as an overview needs it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct HealthFigures {
+    /// Its verdict.
+    pub status: Standing,
+    /// Records in each state.
+    pub counts: BTreeMap<String, u64>,
+    /// Records that do not replay.
+    pub quarantined: u64,
+}
+
+/// Everything known of one flow.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlowFigures {
+    /// Which.
+    pub flow: FlowTag,
+    /// Its health.
+    pub health: HealthFigures,
+    /// What waits.
+    pub depths: Depths,
+    /// When the next thing has to be done.
+    pub next_at: Option<f64>,
+}
+
+/// Puts an overview together.
+#[must_use]
+pub fn assemble(
+    at: f64,
+    journal: JournalOverview,
+    flows: Vec<FlowFigures>,
+    rings: &Rings,
+    stuck: Vec<StuckRecord>,
+) -> Overview {
+    let flows: Vec<FlowOverview> =
+        flows.into_iter().map(|flow| overview(flow, rings, at)).collect();
+    let blocked = flows.iter().any(|flow| flow.status == Standing::Blocked);
+    Overview {
+        at,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        journal,
+        status: if blocked { Standing::Blocked } else { Standing::Ok },
+        flows,
+        destinations: Vec::new(),
+        stuck,
+        paused: Vec::new(),
+    }
+}
+
+fn overview(figures: FlowFigures, rings: &Rings, at: f64) -> FlowOverview {
+    let FlowFigures { flow, health, depths, next_at } = figures;
+    let ring = &rings.0[flow as usize - 1];
+    FlowOverview {
+        flow: flow.name().to_owned(),
+        status: health.status,
+        counts: health.counts,
+        due: depths.due,
+        oldest_due_age_seconds: depths.oldest_due_at.map(|due| (at - due.seconds()).max(0.0)),
+        next_at,
+        in_flight: depths.leased,
+        held: depths.held,
+        quarantined: health.quarantined,
+        throughput: ring.settled.read(at),
+        retries: ring.retried.read(at),
+    }
+}
+
+/// What came of the attempts of the last ten minutes, by flow.
+#[derive(Debug, Clone, Default)]
+pub struct Rings([FlowRings; 5]);
+
+#[derive(Debug, Clone, Default)]
+struct FlowRings {
+    settled: Ring,
+    retried: Ring,
+}
+
+impl Rings {
+    /// Counts one attempt; `left` is the state it left its record in, as the flow calls it.
+    pub fn note(&mut self, flow: FlowTag, left: &str, at: f64) {
+        let rings = &mut self.0[flow as usize - 1];
+        match left {
+            "succeeded" | "terminal" | "failed" => rings.settled.add(at),
+            "retry_wait" => rings.retried.add(at),
+            _ => {} // a poll that learned nothing new
+        }
+    }
+}
+
+/// Counts in buckets of time, as many as are kept.
+#[derive(Debug, Clone)]
+struct Ring {
+    /// Number of the newest bucket, counted from 1970.
+    newest: u64,
+    /// A bucket's place is its number, modulo [`BUCKETS`].
+    counts: [u64; BUCKETS],
+}
+
+impl Default for Ring {
+    fn default() -> Self {
+        Self { newest: 0, counts: [0; BUCKETS] }
+    }
+}
+
+impl Ring {
+    fn add(&mut self, at: f64) {
+        self.turn(bucket(at));
+        // After a clock that went back the newest bucket takes what belongs before it.
+        self.counts[place(self.newest)] += 1;
+    }
+
+    /// Oldest first; the last one is the bucket of `at`.
+    fn read(&self, at: f64) -> Vec<u64> {
+        let mut ring = self.clone();
+        ring.turn(bucket(at));
+        let oldest = (ring.newest + 1).saturating_sub(BUCKETS as u64);
+        (oldest..oldest + BUCKETS as u64).map(|number| ring.counts[place(number)]).collect()
+    }
+
+    /// Empties the buckets that are over by now.
+    fn turn(&mut self, newest: u64) {
+        let over = newest.saturating_sub(self.newest).min(BUCKETS as u64);
+        for number in 0..over {
+            self.counts[place(newest - number)] = 0;
+        }
+        self.newest = self.newest.max(newest);
+    }
+}
+
+/// Times before 1970 and no times at all count as 1970.
+fn bucket(at: f64) -> u64 {
+    (at / BUCKET_SECONDS) as u64
+}
+
+fn place(number: u64) -> usize {
+    (number % BUCKETS as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leasehold_actors::contract::time::Timestamp;
+
+    fn typed() -> Typed {
+        Typed { program: "curl".to_owned(), origin: "http://localhost".to_owned() }
+    }
+
+    fn figures(flow: FlowTag, status: Standing) -> FlowFigures {
+        let health = HealthFigures { status, counts: BTreeMap::new(), quarantined: 0 };
+        let depths = Depths { due: 2, oldest_due_at: Timestamp::new(940.0), leased: 1, held: 0 };
+        FlowFigures { flow, health, depths, next_at: Some(1000.0) }
+    }
+
+    fn journal() -> JournalOverview {
+        JournalOverview { id: "1".into(), sequence: 3, head: "2".into(), disk_bytes: 4 }
+    }
+
+    #[test]
+    fn one_blocked_flow_blocks_the_whole() {
+        for (status, whole) in
+            [(Standing::Ok, Standing::Ok), (Standing::Blocked, Standing::Blocked)]
+        {
+            let flows =
+                vec![figures(FlowTag::Dispatch, Standing::Ok), figures(FlowTag::Delivery, status)];
+            let overview = assemble(1000.0, journal(), flows, &Rings::default(), Vec::new());
+            assert_eq!(overview.status, whole);
+            assert_eq!(overview.flows[1].flow, "delivery");
+            assert_eq!(overview.flows[0].oldest_due_age_seconds, Some(60.0));
+        }
+    }
+
+    #[test]
+    fn an_overview_reads_back_what_it_says() {
+        let flows = vec![figures(FlowTag::Dispatch, Standing::Blocked)];
+        let facts = StuckFacts {
+            flow: FlowTag::Dispatch,
+            id: Some("a".to_owned()),
+            state: StuckState::Failed,
+            since: Some(1.0),
+            code: Some("network".to_owned()),
+            attempts: 2,
+        };
+        let stuck = vec![StuckRecord::of(facts, &typed())];
+        let overview = assemble(1000.0, journal(), flows, &Rings::default(), stuck);
+        let text = serde_json::to_string(&overview).expect("JSON");
+        assert_eq!(serde_json::from_str::<Overview>(&text).expect("an overview"), overview);
+        assert!(text.contains("\"status\":\"blocked\"") && text.contains("\"state\":\"failed\""));
+    }
+
+    #[test]
+    fn what_is_stuck_says_what_to_type() {
+        let facts = |state, id: Option<&str>| StuckFacts {
+            flow: FlowTag::Delivery,
+            id: id.map(ToOwned::to_owned),
+            state,
+            since: None,
+            code: None,
+            attempts: 1,
+        };
+        for (state, id, why, action) in [
+            (
+                StuckState::Failed,
+                Some("change/e"),
+                "given up after 1 attempt",
+                "curl -d '{\"by\":\"NAME\",\"why\":\"REASON\"}' http://localhost/v1/delivery/change/e/requeue",
+            ),
+            (
+                StuckState::Held,
+                Some("change/e"),
+                "it was registered under another capability digest than the one pinned now",
+                "curl -d '{\"by\":\"NAME\",\"why\":\"REASON\"}' http://localhost/v1/delivery/change/e/repin",
+            ),
+            (
+                StuckState::Quarantined,
+                None,
+                "its records do not replay; the others go on",
+                "stop the engine, then: leasehold doctor JOURNAL",
+            ),
+        ] {
+            let stuck = StuckRecord::of(facts(state, id), &typed());
+            assert_eq!((stuck.why.as_str(), stuck.action.as_str()), (why, action));
+        }
+    }
+
+    fn sums(rings: &Rings, at: f64) -> (Vec<u64>, Vec<u64>) {
+        let ring = &rings.0[0];
+        (ring.settled.read(at), ring.retried.read(at))
+    }
+
+    #[test]
+    fn attempts_are_counted_in_the_bucket_of_their_time_and_forgotten_after_ten_minutes() {
+        let mut rings = Rings::default();
+        for (left, at) in [
+            ("succeeded", 10_000.0),
+            ("failed", 10_009.9),
+            ("terminal", 10_010.0),
+            ("retry_wait", 10_011.0),
+            ("watching", 10_012.0),
+        ] {
+            rings.note(FlowTag::Dispatch, left, at);
+        }
+        let (settled, retried) = sums(&rings, 10_019.0);
+        assert_eq!((&settled[57..], &retried[57..]), (&[0, 2, 1][..], &[0, 0, 1][..]));
+        let (settled, _) = sums(&rings, 10_599.0);
+        assert_eq!((settled[0], settled[1], settled.len()), (2, 1, BUCKETS));
+        assert_eq!(sums(&rings, 10_610.0).0.iter().sum::<u64>(), 0);
+        assert_eq!(sums(&rings, 9.0e18).0.iter().sum::<u64>(), 0);
+    }
+
+    #[test]
+    fn a_clock_that_went_back_loses_no_attempt() {
+        let mut rings = Rings::default();
+        rings.note(FlowTag::Dispatch, "succeeded", 10_000.0);
+        rings.note(FlowTag::Dispatch, "succeeded", 5_000.0);
+        rings.note(FlowTag::Dispatch, "succeeded", -3.0);
+        assert_eq!(sums(&rings, 10_001.0).0.last(), Some(&3));
+    }
+}
