@@ -1,4 +1,4 @@
-//! Workers of several flows side by side, until nothing is left in any of them.
+//! Workers of several flows side by side, until nothing is left in any of them or for good.
 //!
 //! Owns when a pipeline is done: a flow that is idle may still get more from the one before it. Must
 //! not decide anything about a record.
@@ -88,6 +88,28 @@ impl<'a> Pipeline<'a> {
         self.over.send_replace(true);
         let Self { engine, workers, failed, .. } = self;
         ended(workers, &failed).await.and(idle).and_then(|()| engine.handed_over())
+    }
+
+    /// Works until it is asked to stop, also while nothing waits: more may be registered.
+    ///
+    /// # Errors
+    /// As [`Self::finish`].
+    pub async fn stay(mut self) -> Result<(), Error> {
+        let stayed = self.until_stopped().await;
+        self.over.send_replace(true);
+        let Self { engine, workers, failed, .. } = self;
+        ended(workers, &failed).await.and(stayed).and_then(|()| engine.handed_over())
+    }
+
+    async fn until_stopped(&mut self) -> Result<(), Error> {
+        let Self { stop, workers, .. } = self;
+        // A sender that is gone counts as asking.
+        let asked = async { drop(stop.wait_for(|stop| *stop).await) };
+        tokio::select! {
+            () = asked => Ok(()),
+            // Workers stay until they are told; one that ends has failed.
+            Some(done) = workers.join_next() => done.unwrap_or(Err(Error::Stopped)),
+        }
     }
 
     async fn until_idle(&mut self) -> Result<(), Error> {

@@ -62,6 +62,9 @@ pub(super) struct RunArguments {
     /// How long calls under way may take when the run is told to stop, in seconds, at most 86400
     #[arg(long, value_name = "S", default_value_t = DRAIN_SECONDS, value_parser = drain_seconds)]
     drain_seconds: f64,
+    /// Stay when nothing is left, until it is stopped: more may be due later
+    #[arg(long)]
+    watch: bool,
     /// Print the summary as one JSON object
     #[arg(long)]
     json: bool,
@@ -113,7 +116,7 @@ pub(super) async fn run(arguments: RunArguments) -> Result<Ended, Failed> {
         }
     };
     let result = match result {
-        Ok(()) => deliver(&engine, clients, &plan, (arguments.via, stages), &stop).await,
+        Ok(()) => deliver(&engine, clients, &plan, (&arguments, stages), &stop).await,
         Err(failed) => Err(failed),
     };
     let counted = match result {
@@ -288,7 +291,7 @@ async fn deliver(
     engine: &Engine,
     clients: Clients,
     plan: &Plan,
-    (via, stages): (Via, Stages),
+    (arguments, stages): (&RunArguments, Stages),
     stop: &watch::Receiver<bool>,
 ) -> Result<(), Failed> {
     let spinner = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
@@ -299,7 +302,7 @@ async fn deliver(
         let spinner = spinner.clone();
         move || spinner.inc(1)
     };
-    match (via, clients) {
+    match (arguments.via, clients) {
         (Via::Source, Clients { source: Some(client), .. }) => {
             let tick = tick();
             let delivery = workers(&plan.delivery, &gates.source);
@@ -325,7 +328,11 @@ async fn deliver(
         }
         (Via::Source | Via::Cms, Clients { .. }) => return Err(Failed::Runtime),
     }
-    pipeline.finish().await?;
+    if arguments.watch {
+        pipeline.stay().await?
+    } else {
+        pipeline.finish().await?
+    }
     spinner.finish_and_clear();
     Ok(())
 }
