@@ -15,8 +15,8 @@ use leasehold_actors::flows::lifecycle::Lifecycle;
 use leasehold_actors::flows::notification::Notify;
 use leasehold_actors::flows::processing::Processing;
 use leasehold_actors::shell::{Port, Runtime, RuntimeOptions, Steering};
-use leasehold_journal::Head;
 use leasehold_journal::memory::MemoryDisk;
+use leasehold_journal::{Head, StoreReader};
 use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -173,6 +173,11 @@ impl Engine {
     #[must_use]
     pub fn head(&self) -> Head {
         self.runtime.reader().head()
+    }
+
+    /// Reads the journal beside the writer.
+    pub(crate) fn reader(&self) -> &Arc<dyn StoreReader> {
+        self.runtime.reader()
     }
 
     /// Bytes the journal takes on disk.

@@ -17,6 +17,7 @@
 //! | [`worker`] | claim, call, settle; a host's own client |
 //! | [`pipeline`] | workers of several flows side by side |
 //! | [`destination`] | being gentle to the other sides: limits, rate, breaker |
+//! | [`door`] | the engine over HTTP, and pages for operators |
 //! | [`overview`] | how everything stands, in one document |
 //! | [`metrics`] | what is counted, under which names |
 //! | [`http`] | the CMS over HTTPS |
@@ -39,6 +40,7 @@ pub mod clock;
 pub mod config;
 pub mod controls;
 pub mod destination;
+pub mod door;
 pub mod engine;
 pub mod error;
 pub mod flows;

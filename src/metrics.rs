@@ -267,7 +267,7 @@ impl<S: Store> Store for Timed<S> {
     }
 
     fn leave(self: Box<Self>, note: &[u8]) -> Result<(), JournalError> {
-        self.0.leave(note)
+        Box::new(self.0).leave(note)
     }
 }
 

@@ -3,6 +3,9 @@
 //! Owns its shape and what follows from the figures: whether all is well, and what an operator can do
 //! about what is stuck. Pure: figures, records and the time come in. Must not know HTTP or a journal.
 
+use crate::destination::DestinationView;
+use leasehold_actors::control::PausedScope;
+use leasehold_actors::destination::GateState;
 use leasehold_actors::health::Depths;
 use leasehold_actors::record::FlowTag;
 use serde::{Deserialize, Serialize};
@@ -113,10 +116,32 @@ pub struct DestinationOverview {
     pub in_flight_max: u64,
     /// Workers that wait to call.
     pub waiting: u64,
-    /// When calls go through again; null while they do.
+    /// Seconds until one call may find out, or until a `Retry-After` is over; null while calls go through.
     pub opens_in_seconds: Option<f64>,
     /// Calls that failed since the last one that did not.
     pub failures_in_a_row: u64,
+    /// Code of the last failure, whenever that was.
+    pub last_error_code: Option<String>,
+}
+
+impl From<DestinationView> for DestinationOverview {
+    fn from(view: DestinationView) -> Self {
+        Self {
+            name: view.name.to_owned(),
+            state: match view.state {
+                GateState::Closed => DestinationState::Closed,
+                GateState::Open => DestinationState::Open,
+                GateState::HalfOpen => DestinationState::HalfOpen,
+                GateState::Recovering => DestinationState::Recovering,
+            },
+            in_flight: view.in_flight as u64,
+            in_flight_max: view.in_flight_max as u64,
+            waiting: view.waiting as u64,
+            opens_in_seconds: view.probes_in_seconds.or(view.retry_in_seconds),
+            failures_in_a_row: view.failures_in_a_row.into(),
+            last_error_code: view.last_error_code.map(|code| code.to_string()),
+        }
+    }
 }
 
 /// Something that is paused.
@@ -130,6 +155,18 @@ pub struct PausedOverview {
     pub by: String,
     /// Why.
     pub why: String,
+}
+
+impl From<PausedScope> for PausedOverview {
+    fn from(paused: PausedScope) -> Self {
+        let PausedScope { scope, since, intervention } = paused;
+        Self {
+            scope: scope.to_string(),
+            since: since.seconds(),
+            by: intervention.by.as_str().to_owned(),
+            why: intervention.why.as_str().to_owned(),
+        }
+    }
 }
 
 /// Why a record does not go on by itself.
@@ -246,12 +283,22 @@ pub struct FlowFigures {
     pub next_at: Option<f64>,
 }
 
+/// What holds calls back beside the records themselves.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sides {
+    /// The other sides that are limited.
+    pub destinations: Vec<DestinationOverview>,
+    /// What an operator paused.
+    pub paused: Vec<PausedOverview>,
+}
+
 /// Puts an overview together.
 #[must_use]
 pub fn assemble(
     at: f64,
     journal: JournalOverview,
     flows: Vec<FlowFigures>,
+    sides: Sides,
     rings: &Rings,
     stuck: Vec<StuckRecord>,
 ) -> Overview {
@@ -264,9 +311,9 @@ pub fn assemble(
         journal,
         status: if blocked { Standing::Blocked } else { Standing::Ok },
         flows,
-        destinations: Vec::new(),
+        destinations: sides.destinations,
         stuck,
-        paused: Vec::new(),
+        paused: sides.paused,
     }
 }
 
@@ -385,7 +432,8 @@ mod tests {
         {
             let flows =
                 vec![figures(FlowTag::Dispatch, Standing::Ok), figures(FlowTag::Delivery, status)];
-            let overview = assemble(1000.0, journal(), flows, &Rings::default(), Vec::new());
+            let overview =
+                assemble(1000.0, journal(), flows, Sides::default(), &Rings::default(), Vec::new());
             assert_eq!(overview.status, whole);
             assert_eq!(overview.flows[1].flow, "delivery");
             assert_eq!(overview.flows[0].oldest_due_age_seconds, Some(60.0));
@@ -404,7 +452,8 @@ mod tests {
             attempts: 2,
         };
         let stuck = vec![StuckRecord::of(facts, &typed())];
-        let overview = assemble(1000.0, journal(), flows, &Rings::default(), stuck);
+        let overview =
+            assemble(1000.0, journal(), flows, Sides::default(), &Rings::default(), stuck);
         let text = serde_json::to_string(&overview).expect("JSON");
         assert_eq!(serde_json::from_str::<Overview>(&text).expect("an overview"), overview);
         assert!(text.contains("\"status\":\"blocked\"") && text.contains("\"state\":\"failed\""));

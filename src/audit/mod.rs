@@ -1,7 +1,7 @@
 //! Walk a journal, rebuild every record, and say what does not hold.
 //!
-//! Owns the audit and everything else that reads a journal without an engine. Must not write to what
-//! it reads: a folder is copied first, since sled cannot open read-only.
+//! Owns the audit and everything else that reads a journal. Must not write to what it reads: a folder
+//! without an engine is copied first, since sled cannot open read-only.
 //!
 //! | module | owns |
 //! | --- | --- |
@@ -10,6 +10,7 @@
 //! | [`states`] | every record's state, and one record's history |
 //! | [`explain`] | why one record stands where it stands |
 //! | [`travel`] | the state of everything at an earlier point |
+//! | `live` | the records of a journal that an engine has open |
 //! | [`check`] | the audit |
 //! | [`doctor`] | what is wrong that the database does not report |
 //! | [`records`] | its part about the records of each flow |
@@ -21,6 +22,7 @@ pub mod check;
 pub mod controls;
 pub mod doctor;
 pub mod explain;
+pub(crate) mod live;
 pub mod records;
 pub mod report;
 pub mod source;
@@ -31,5 +33,5 @@ pub use check::audit;
 pub use explain::{Pins, explain};
 pub use report::{Finding, Report};
 pub use source::Source;
-pub use states::{Happening, History, Row, States};
+pub use states::{AllHealth, Happening, History, Row, States};
 pub use travel::{Past, TravelError, Until};

@@ -159,7 +159,7 @@ fn health<F: Answers>(replay: &Replay<F>, now: Timestamp) -> F::Health {
     F::health(&HealthView { tally: &tally, due, expired, held, parked, expected: None })
 }
 
-fn row<F: Answers>(record: &Replayed<F>) -> Row {
+pub(super) fn row<F: Answers>(record: &Replayed<F>) -> Row {
     let state = match record {
         Replayed::Sound(state) => Some(state),
         Replayed::Quarantined => None,
@@ -256,19 +256,18 @@ impl<S: Serialize> History<S> {
         history.replays &= !matches!(replay.get(wanted), Some(Replayed::Quarantined));
         if let Some(Replayed::Sound(state)) = replay.get(wanted) {
             history.status = F::status(state, now);
-            history.paused = covering(state, &controls);
+            history.paused = covering(state, controls.paused());
         }
         Ok(history)
     }
 }
 
 /// What is paused of that which a record belongs to, while it is not settled.
-fn covering<F: Flow>(state: &State<F>, controls: &Controls) -> Vec<PausedScope> {
+pub(super) fn covering<F: Flow>(state: &State<F>, paused: Vec<PausedScope>) -> Vec<PausedScope> {
     let record = state.record().filter(|_| state.kind().is_some_and(StateKind::is_active));
     let Some(record) = record else { return Vec::new() };
     let site = F::site(&record.binding);
-    let paused = controls.paused().into_iter();
-    paused.filter(|paused| paused.scope.covers(F::TAG, site)).collect()
+    paused.into_iter().filter(|paused| paused.scope.covers(F::TAG, site)).collect()
 }
 
 /// A scope that does not replay is quarantined in the replay itself.
@@ -278,7 +277,7 @@ fn named_by_the_audit(applied: Result<(), ReplayError>) {
     }
 }
 
-fn happening<F: Flow>(sequence: u64, event: &Event<F>) -> Happening {
+pub(super) fn happening<F: Flow>(sequence: u64, event: &Event<F>) -> Happening {
     let intervention = event.intervention();
     Happening {
         sequence,

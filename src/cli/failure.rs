@@ -1,6 +1,7 @@
 //! Why a command could not do its work, in words that help.
 
 use crate::config::ConfigInvalid;
+use crate::door::DoorInvalid;
 use crate::error::Error;
 use crate::sandbox::SandboxInvalid;
 use leasehold_journal::JournalError;
@@ -18,6 +19,8 @@ pub(super) enum Failed {
     Config(ConfigInvalid),
     /// The sandbox.
     Sandbox(SandboxInvalid),
+    /// The door.
+    Door(DoorInvalid),
     /// An input file.
     Input(PathBuf),
     /// An output.
@@ -40,11 +43,15 @@ impl Failed {
     pub(super) fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_)
+            | Self::Door(
+                DoorInvalid::NotLoopback | DoorInvalid::TokenMissing | DoorInvalid::TokenInvalid,
+            )
             | Self::Config(ConfigInvalid::Syntax { .. } | ConfigInvalid::Value { .. }) => 2,
             Self::Journal(_)
             | Self::Engine(_)
             | Self::Config(ConfigInvalid::Unreadable)
             | Self::Sandbox(_)
+            | Self::Door(DoorInvalid::Listen | DoorInvalid::SocketTaken)
             | Self::Input(_)
             | Self::Output(_)
             | Self::Unmeasured(_)
@@ -63,6 +70,7 @@ impl fmt::Display for Failed {
             Self::Engine(error) => write!(f, "{error}"),
             Self::Config(error) => write!(f, "{error}"),
             Self::Sandbox(error) => write!(f, "{error}"),
+            Self::Door(error) => write!(f, "{error}"),
             // The caller's own argument, as it was typed.
             Self::Input(path) => write!(f, "input_unreadable: {} cannot be read", path.display()),
             Self::Output(what) => write!(f, "output_unwritable: {what}"),
@@ -148,5 +156,11 @@ impl From<ConfigInvalid> for Failed {
 impl From<SandboxInvalid> for Failed {
     fn from(error: SandboxInvalid) -> Self {
         Self::Sandbox(error)
+    }
+}
+
+impl From<DoorInvalid> for Failed {
+    fn from(error: DoorInvalid) -> Self {
+        Self::Door(error)
     }
 }

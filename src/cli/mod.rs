@@ -25,6 +25,7 @@ mod retention;
 mod run;
 mod salvage;
 mod sandbox;
+mod serve;
 mod signals;
 mod summary;
 
@@ -47,6 +48,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::RunArguments),
+    Serve(serve::ServeArguments),
     Sandbox(sandbox::SandboxArguments),
     Health(records::HealthArguments),
     List(records::ListArguments),
@@ -110,6 +112,7 @@ pub fn run() -> ExitCode {
     }
     let result = match arguments.command {
         Command::Run(arguments) => on_tokio(run::run(arguments)),
+        Command::Serve(arguments) => on_tokio(serve::run(arguments)),
         Command::Sandbox(arguments) => on_tokio(sandbox::run(arguments)),
         Command::Health(arguments) => records::health(&arguments),
         Command::List(arguments) => records::list(&arguments),

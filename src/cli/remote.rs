@@ -12,6 +12,7 @@ use crate::http::{
     SourceClient, SourceOptions, StaticAuthHeader,
 };
 use crate::sandbox::{DEMO_KEY, DEMO_KEY_ID, Sandbox, SandboxOptions};
+use crate::worker::DrainOptions;
 use leasehold_actors::contract::text::{Sha256, Token};
 use leasehold_actors::destination::LimitsInvalid;
 use std::num::NonZeroU32;
@@ -45,6 +46,18 @@ pub(super) struct Gates {
     pub(super) source: Destination,
 }
 
+impl Gates {
+    /// Those that there are.
+    pub(super) fn of(&self, sides: Sides) -> Vec<Destination> {
+        let all = [
+            (sides.cms, &self.cms),
+            (sides.receiver, &self.receiver),
+            (sides.source, &self.source),
+        ];
+        all.into_iter().filter(|(there, _)| *there).map(|(_, side)| side.clone()).collect()
+    }
+}
+
 impl Plan {
     /// The sides of a run. Their limits were checked with the configuration.
     pub(super) fn gates(&self, engine: &Engine) -> Result<Gates, Failed> {
@@ -58,6 +71,11 @@ impl Plan {
         };
         gates().map_err(|_: LimitsInvalid| Failed::Runtime)
     }
+}
+
+/// How the workers of a flow work, and whom they ask for leave.
+pub(super) fn workers(flow: &FlowConfig, side: &Destination) -> DrainOptions {
+    DrainOptions { destination: Some(side.clone()), ..flow.workers() }
 }
 
 /// Clients of the endpoints that there are.

@@ -2,17 +2,14 @@
 
 use super::documents::{self, Document};
 use super::failure::Failed;
-use super::remote::{Clients, Plan, Remote, Sides};
+use super::remote::{Clients, Plan, Remote, Sides, workers};
 use super::summary::{Registered, Stages, Summary};
 use super::{Ended, pauses, signals};
 use crate::clock::Stopwatch;
-use crate::config::FlowConfig;
-use crate::destination::Destination;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::pipeline::Pipeline;
 use crate::sandbox::Sandbox;
-use crate::worker::DrainOptions;
 use clap::{Args, ValueEnum};
 use futures_util::stream::{self, StreamExt as _};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -21,7 +18,7 @@ use std::path::PathBuf;
 use tokio::sync::watch;
 
 /// How long calls may take after a signal: five seconds less than most supervisors wait before they kill.
-const DRAIN_SECONDS: f64 = 25.0;
+pub(super) const DRAIN_SECONDS: f64 = 25.0;
 /// Registrations under way at once while files are read.
 const ENQUEUE_WIDTH: usize = 256;
 
@@ -70,7 +67,7 @@ pub(super) struct RunArguments {
     json: bool,
 }
 
-fn drain_seconds(text: &str) -> Result<f64, &'static str> {
+pub(super) fn drain_seconds(text: &str) -> Result<f64, &'static str> {
     let seconds = text.parse().ok().filter(|seconds| (0.0..=86_400.0).contains(seconds));
     seconds.ok_or("a number of seconds, 0 to 86400")
 }
@@ -279,11 +276,6 @@ async fn register_documents(
     bar.finish_and_clear();
     not_reached(summary);
     Ok(())
-}
-
-/// How the workers of a flow work, and whom they ask for leave.
-fn workers(flow: &FlowConfig, side: &Destination) -> DrainOptions {
-    DrainOptions { destination: Some(side.clone()), ..flow.workers() }
 }
 
 /// Works until nothing is left of what was asked for.

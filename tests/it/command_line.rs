@@ -20,9 +20,9 @@ fn stderr(arguments: &[&str]) -> (Option<i32>, String) {
 #[test]
 fn help_of_every_command_is_as_it_was_read() {
     let commands = [
-        "", "run", "sandbox", "health", "list", "show", "explain", "audit", "report", "replay",
-        "requeue", "dismiss", "repin", "pause", "resume", "archive", "export", "verify", "doctor",
-        "salvage", "bench",
+        "", "run", "serve", "sandbox", "health", "list", "show", "explain", "audit", "report",
+        "replay", "requeue", "dismiss", "repin", "pause", "resume", "archive", "export", "verify",
+        "doctor", "salvage", "bench",
     ];
     snapshots("help").bind(|| {
         for command in commands {

@@ -16,6 +16,7 @@ mod destination;
 mod deviations;
 mod differential;
 mod dispatch_scenarios;
+mod door;
 mod engine;
 mod every_bit;
 mod explain;

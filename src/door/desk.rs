@@ -1,0 +1,215 @@
+//! What is asked of the engine on behalf of a request.
+//!
+//! Owns the handles, what is gathered from them, and what is kept for a few seconds because it costs a
+//! look at every record. Must not know HTTP.
+
+use crate::audit::AllHealth;
+use crate::audit::live::{Live, Pinned};
+use crate::clock::Clock;
+use crate::destination::Destination;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::handle::Handle;
+use crate::overview::{
+    FlowFigures, HealthFigures, JournalOverview, Overview, PausedOverview, Rings, Sides,
+    StuckRecord, Typed, assemble,
+};
+use leasehold_actors::control::PausedScope;
+use leasehold_actors::flows::Answers;
+use leasehold_actors::flows::delivery::Delivery;
+use leasehold_actors::flows::dispatch::Dispatch;
+use leasehold_actors::flows::lifecycle::Lifecycle;
+use leasehold_actors::flows::notification::Notify;
+use leasehold_actors::flows::processing::Processing;
+use leasehold_actors::record::FlowTag;
+use leasehold_actors::shell::Steering;
+use leasehold_journal::JournalError;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How long what is stuck is not looked for again, in seconds.
+const STUCK_SECONDS: f64 = 5.0;
+
+/// The ceilings of what is registered at a door.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ceilings {
+    /// Attempts of a change to the CMS, 1 to 20.
+    pub dispatch_max_attempts: i64,
+    /// Attempts of a document to the source runtime, 1 to 20.
+    pub delivery_max_attempts: i64,
+    /// Attempts the source runtime is told to make, 1 to 20.
+    pub source_max_attempts: i64,
+}
+
+/// What the workers did in the last ten minutes.
+pub struct Activity {
+    rings: Mutex<Rings>,
+    clock: Arc<dyn Clock>,
+}
+
+impl std::fmt::Debug for Activity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Activity(..)")
+    }
+}
+
+impl Activity {
+    /// Nothing yet, by the engine's clock.
+    #[must_use]
+    pub fn new(engine: &Engine) -> Self {
+        let clock = Arc::clone(engine.dispatch().clock());
+        Self { rings: Mutex::default(), clock }
+    }
+
+    /// Counts one attempt; `left` is the state it left its record in, as the flow calls it.
+    pub fn note(&self, flow: FlowTag, left: &str) {
+        let at = self.clock.now_seconds();
+        self.rings.lock().unwrap_or_else(PoisonError::into_inner).note(flow, left, at);
+    }
+
+    fn read(&self) -> Rings {
+        self.rings.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The desk.
+pub(crate) struct Desk {
+    pub(crate) dispatch: Handle<Dispatch>,
+    pub(crate) lifecycle: Handle<Lifecycle>,
+    pub(crate) notification: Handle<Notify>,
+    pub(crate) processing: Handle<Processing>,
+    pub(crate) delivery: Handle<Delivery>,
+    pub(crate) ceilings: Ceilings,
+    activity: Arc<Activity>,
+    steering: Steering,
+    destinations: Vec<Destination>,
+    live: Arc<Live>,
+    typed: Typed,
+    /// When it was looked for, by the clock that never jumps, and what was found.
+    stuck: Mutex<Option<(f64, Vec<StuckRecord>)>>,
+}
+
+impl Desk {
+    pub(crate) fn new(
+        engine: &Engine,
+        (activity, destinations): (Arc<Activity>, Vec<Destination>),
+        ceilings: Ceilings,
+        typed: Typed,
+    ) -> Self {
+        Self {
+            dispatch: engine.dispatch().clone(),
+            lifecycle: engine.lifecycle().clone(),
+            notification: engine.notification().clone(),
+            processing: engine.processing().clone(),
+            delivery: engine.delivery().clone(),
+            ceilings,
+            activity,
+            steering: engine.steering().clone(),
+            destinations,
+            live: Arc::new(Live::new(Arc::clone(engine.reader()))),
+            typed,
+            stuck: Mutex::default(),
+        }
+    }
+
+    /// What is paused.
+    pub(crate) fn paused(&self) -> Vec<PausedScope> {
+        self.steering.paused().to_vec()
+    }
+
+    pub(crate) fn steady_seconds(&self) -> f64 {
+        self.dispatch.clock().steady_seconds()
+    }
+
+    /// Lets go of what nobody looked at for a while.
+    pub(crate) fn let_go(&self) {
+        self.live.let_go(self.steady_seconds());
+    }
+
+    pub(crate) async fn health(&self) -> Result<AllHealth, Error> {
+        Ok(AllHealth {
+            dispatch: self.dispatch.health().await?,
+            lifecycle: self.lifecycle.health().await?,
+            notification: self.notification.health().await?,
+            processing: self.processing.health().await?,
+            delivery: self.delivery.health().await?,
+        })
+    }
+
+    /// How everything stands, but for what is stuck: that costs a look at every record.
+    pub(crate) async fn levels(&self) -> Result<Overview, Error> {
+        self.overview_with(Vec::new()).await
+    }
+
+    /// How everything stands.
+    pub(crate) async fn overview(&self) -> Result<Overview, Error> {
+        let stuck = self.stuck().await?;
+        self.overview_with(stuck).await
+    }
+
+    async fn overview_with(&self, stuck: Vec<StuckRecord>) -> Result<Overview, Error> {
+        let flows = vec![
+            figures(&self.dispatch).await?,
+            figures(&self.lifecycle).await?,
+            figures(&self.notification).await?,
+            figures(&self.processing).await?,
+            figures(&self.delivery).await?,
+        ];
+        let reader = self.live.reader();
+        let head = reader.head();
+        let journal = JournalOverview {
+            id: reader.id()?.to_string(),
+            sequence: head.sequence,
+            head: head.hash.to_string(),
+            disk_bytes: reader.disk_bytes()?,
+        };
+        let at = self.dispatch.now()?.seconds();
+        let sides = Sides {
+            destinations: self.destinations.iter().map(|side| side.view().into()).collect(),
+            paused: self.paused().into_iter().map(PausedOverview::from).collect(),
+        };
+        Ok(assemble(at, journal, flows, sides, &self.activity.read(), stuck))
+    }
+
+    async fn stuck(&self) -> Result<Vec<StuckRecord>, Error> {
+        let now = self.steady_seconds();
+        if let Some((at, stuck)) = &*self.stuck.lock().unwrap_or_else(PoisonError::into_inner)
+            && now - at < STUCK_SECONDS
+        {
+            return Ok(stuck.clone());
+        }
+        let pinned = Pinned {
+            processing: self.processing.terms.expected,
+            delivery: self.delivery.terms.expected,
+        };
+        let facts = self.looking(move |live| live.stuck(now, pinned)).await?;
+        let stuck: Vec<_> =
+            facts.into_iter().map(|facts| StuckRecord::of(facts, &self.typed)).collect();
+        *self.stuck.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, stuck.clone()));
+        Ok(stuck)
+    }
+
+    /// What was stuck a moment ago may not be any more.
+    pub(crate) fn changed(&self) {
+        *self.stuck.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Looks at the journal where it keeps nobody waiting.
+    pub(crate) async fn looking<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Live) -> Result<T, JournalError> + Send + 'static,
+    ) -> Result<T, Error> {
+        let live = Arc::clone(&self.live);
+        let looked = tokio::task::spawn_blocking(move || look(&live)).await;
+        // A panic in there is ours; the engine goes on without this answer.
+        looked.map_err(|_| Error::Stopped)?.map_err(Error::from)
+    }
+}
+
+async fn figures<F: Answers>(handle: &Handle<F>) -> Result<FlowFigures, Error> {
+    let health = serde_json::to_value(handle.health().await?);
+    let health: HealthFigures = health
+        .and_then(serde_json::from_value)
+        .expect("every flow's health has a verdict and counts");
+    let (depths, next_at) = (handle.depths().await?, handle.next_at().await?);
+    Ok(FlowFigures { flow: F::TAG, health, depths, next_at })
+}

@@ -1,0 +1,266 @@
+//! The pages: is all well, and if not what is stuck, why, and what to do.
+//!
+//! Owns what stands on which page. They work without scripts: a page asks for itself again every ten
+//! seconds, and a link on it switches that off.
+
+use super::Inside;
+use super::answer::{Refused, with_type};
+use super::records::flow;
+use super::table::{destinations, flows, paused, stuck as stuck_table, time};
+use crate::audit::{Happening, History};
+use crate::error::Error;
+use crate::overview::{Overview, Standing};
+use crate::pages::{Column, Tone, facts, notice, page_with_head, table};
+use axum::body::Body;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::{Response, StatusCode};
+use leasehold_actors::control::PausedScope;
+use leasehold_actors::flows::Answers;
+use leasehold_actors::flows::delivery::Delivery;
+use leasehold_actors::flows::dispatch::Dispatch;
+use leasehold_actors::flows::lifecycle::Lifecycle;
+use leasehold_actors::flows::notification::Notify;
+use leasehold_actors::flows::processing::Processing;
+use leasehold_actors::record::FlowTag;
+use leasehold_journal::JournalError;
+use maud::{Markup, html};
+use std::sync::Arc;
+
+type Answer = Result<Response<Body>, Refused>;
+type Shared = State<Arc<Inside>>;
+
+/// Time until a page asks for itself again, in seconds.
+const REFRESH_SECONDS: u32 = 10;
+
+/// Whether a page asks for itself again.
+fn refreshes(query: Option<String>) -> Result<bool, Refused> {
+    match query.as_deref() {
+        None | Some("") => Ok(true),
+        Some("refresh=off") => Ok(false),
+        Some(_) => Err(Refused::Query),
+    }
+}
+
+fn answer(status: StatusCode, title: &str, path: Option<(&str, bool)>, body: &Markup) -> Answer {
+    let head = html! {
+        @if let Some((_, true)) = path {
+            meta http-equiv="refresh" content=(REFRESH_SECONDS);
+        }
+    };
+    let body = html! {
+        (body)
+        @match path {
+            Some((path, true)) => p.pale {
+                "This page asks for itself again every " (REFRESH_SECONDS) " seconds. "
+                a href={ (path) "?refresh=off" } { "Stop that" }
+            },
+            Some((path, false)) => p.pale {
+                "This page stands still. " a href=(path) { "Keep it up to date" }
+            },
+            None => {},
+        }
+    };
+    let text = page_with_head(title, &head, &body).into_string();
+    Ok(with_type(status, "text/html; charset=utf-8", text))
+}
+
+pub(super) async fn dashboard(State(inside): Shared, RawQuery(query): RawQuery) -> Answer {
+    let refreshes = refreshes(query)?;
+    let overview = inside.desk.overview().await?;
+    let title = match overview.status {
+        Standing::Ok => "Leasehold: all is well",
+        Standing::Blocked => "Leasehold: blocked",
+    };
+    answer(StatusCode::OK, title, Some(("/", refreshes)), &dashboard_body(&overview))
+}
+
+fn dashboard_body(overview: &Overview) -> Markup {
+    let journal = &overview.journal;
+    html! {
+        h1 { "Leasehold" }
+        (headline(overview))
+        @if !overview.stuck.is_empty() {
+            h2 { "Stuck" }
+            (stuck_table(&overview.stuck, overview.at))
+        }
+        @if !overview.paused.is_empty() {
+            h2 { "Paused" }
+            (paused(&overview.paused))
+        }
+        h2 { "Flows" }
+        (flows(&overview.flows, overview.at))
+        @if !overview.destinations.is_empty() {
+            h2 { "Destinations" }
+            (destinations(&overview.destinations))
+        }
+        h2 { "Journal" }
+        (facts(&[
+            ("id", html! { code { (journal.id) } }),
+            ("last record", html! { (journal.sequence) }),
+            ("head", html! { code { (journal.head) } }),
+            ("on disk", html! { (journal.disk_bytes) " bytes" }),
+            ("as of", html! { (time(overview.at)) }),
+            ("version", html! { (overview.version) }),
+        ]))
+    }
+}
+
+/// The answer to the first question.
+fn headline(overview: &Overview) -> Markup {
+    let waiting: u64 = overview.flows.iter().map(|flow| flow.due).sum();
+    let in_flight: u64 = overview.flows.iter().map(|flow| flow.in_flight).sum();
+    let now = html! { p { (waiting) " due now, " (in_flight) " in flight." } };
+    let paused = !overview.paused.is_empty();
+    match overview.status {
+        Standing::Ok if paused => notice(Tone::Waiting, "Something is paused.", &now),
+        Standing::Ok => notice(Tone::Fine, "All is well.", &now),
+        Standing::Blocked => {
+            let blocked = overview.flows.iter().filter(|flow| flow.status == Standing::Blocked);
+            let names: Vec<_> = blocked.map(|flow| flow.flow.as_str()).collect();
+            let said = format!("Blocked: {}.", names.join(", "));
+            let more = html! {
+                @if overview.stuck.is_empty() {
+                    p { "A lease ran out; its record is given out again." }
+                } @else {
+                    p {
+                        "These records do not go on by themselves. Do what their lines say, or let "
+                        "them be with " code { "dismiss" } " instead."
+                    }
+                }
+                (now)
+            };
+            notice(Tone::Trouble, &said, &more)
+        }
+    }
+}
+
+pub(super) async fn stuck(State(inside): Shared, RawQuery(query): RawQuery) -> Answer {
+    let refreshes = refreshes(query)?;
+    let overview = inside.desk.overview().await?;
+    let body = html! {
+        p { a href="/" { "Everything" } }
+        h1 { "Stuck records" }
+        @if overview.stuck.is_empty() {
+            (notice(Tone::Fine, "Nothing is stuck.", &html! {}))
+        } @else {
+            (stuck_table(&overview.stuck, overview.at))
+        }
+    };
+    answer(StatusCode::OK, "Leasehold: stuck", Some(("/stuck", refreshes)), &body)
+}
+
+pub(super) async fn record(
+    State(inside): Shared,
+    Path((name, id)): Path<(String, String)>,
+) -> Answer {
+    match flow(&name)? {
+        FlowTag::Dispatch => timeline::<Dispatch>(&inside, id).await,
+        FlowTag::Lifecycle => timeline::<Lifecycle>(&inside, id).await,
+        FlowTag::Notification => timeline::<Notify>(&inside, id).await,
+        FlowTag::Processing => timeline::<Processing>(&inside, id).await,
+        FlowTag::Delivery => timeline::<Delivery>(&inside, id).await,
+    }
+}
+
+async fn timeline<F: Answers>(inside: &Inside, id: String) -> Answer {
+    let now = inside.desk.dispatch.now().map_err(Error::from)?;
+    let (asked, paused) = (id.clone(), inside.desk.paused());
+    let found = inside
+        .desk
+        .looking(move |live| of_history::<F>(live.history::<F>(&asked, now, paused)?))
+        .await?;
+    let Some(Found { status, events, archived, replays, paused }) = found else {
+        let body = html! {
+            p { a href="/" { "Everything" } }
+            (notice(Tone::Quiet, "There is no such record.", &html! {}))
+        };
+        return answer(StatusCode::NOT_FOUND, "Leasehold: no record", None, &body);
+    };
+    let title = format!("{} {id}", F::TAG.name());
+    let body = html! {
+        p { a href="/" { "Everything" } }
+        h1 { (title) }
+        @if !replays {
+            (notice(Tone::Trouble, "This record does not replay.", &html! {}))
+        }
+        @for scope in paused {
+            @let PausedScope { scope, since, intervention } = scope;
+            (notice(Tone::Waiting, "It is paused.", &html! {
+                p { code { (scope) } " since " (time(since.seconds())) " by " (intervention.by.as_str()) ": " (intervention.why.as_str()) }
+            }))
+        }
+        @if archived > 0 {
+            p { (archived) " earlier events are in archives." }
+        }
+        (happenings(&events))
+        @if !status.is_null() {
+            h2 { "As it is now" }
+            (members(&status))
+        }
+    };
+    answer(StatusCode::OK, &title, None, &body)
+}
+
+/// What a page needs of a history.
+struct Found {
+    /// As JSON.
+    status: serde_json::Value,
+    events: Vec<Happening>,
+    /// Events that are in archives.
+    archived: u32,
+    replays: bool,
+    /// What keeps it.
+    paused: Vec<PausedScope>,
+}
+
+fn of_history<F: Answers>(
+    history: Option<History<F::Status>>,
+) -> Result<Option<Found>, JournalError> {
+    let Some(History { archived, events, replays, status, paused }) = history else {
+        return Ok(None);
+    };
+    let status = serde_json::to_value(status).map_err(|_| JournalError::Payload)?;
+    Ok(Some(Found { status, events, archived, replays, paused }))
+}
+
+fn happenings(events: &[Happening]) -> Markup {
+    let columns = [
+        ("record", Column::Number),
+        ("at", Column::Text),
+        ("event", Column::Text),
+        ("error, or who and why", Column::Text),
+    ];
+    let rows: Vec<_> = events
+        .iter()
+        .map(|it| {
+            vec![
+                html! { (it.sequence) },
+                html! { (time(it.at)) },
+                html! { (it.event) },
+                html! {
+                    @if let Some(code) = &it.error_code { code { (code) } }
+                    @if let (Some(by), Some(why)) = (&it.by, &it.why) { (by) ": " (why) }
+                },
+            ]
+        })
+        .collect();
+    table("What happened, oldest first", &columns, &rows)
+}
+
+/// The members of a status, nulls left out.
+fn members(status: &serde_json::Value) -> Markup {
+    let known = status.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+    let members: Vec<_> = known
+        .map(|(name, value)| {
+            let said = match value.as_str() {
+                Some(text) => text.to_owned(),
+                None => match (name.ends_with("_at"), value.as_f64()) {
+                    (true, Some(seconds)) => time(seconds),
+                    (_, _) => value.to_string(),
+                },
+            };
+            (name.as_str(), html! { (said) })
+        })
+        .collect();
+    facts(&members)
+}
