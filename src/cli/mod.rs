@@ -92,22 +92,7 @@ pub fn run() -> ExitCode {
             return if error.print().is_ok() { ExitCode::from(code) } else { ExitCode::from(3) };
         }
     };
-    let reads = matches!(
-        arguments.command,
-        Command::Health(_)
-            | Command::List(_)
-            | Command::Show(_)
-            | Command::Explain(_)
-            | Command::Audit(_)
-            | Command::Report(_)
-            | Command::Replay(_)
-            | Command::Archive(_)
-            | Command::Export(_)
-            | Command::Verify(_)
-            | Command::Doctor(_)
-            | Command::Salvage(_)
-    );
-    if reads {
+    if reads(&arguments.command) {
         signals::remove_copies_when_stopped();
     }
     let result = match arguments.command {
@@ -141,6 +126,25 @@ pub fn run() -> ExitCode {
             ExitCode::from(failed.exit_code())
         }
     }
+}
+
+/// Whether a command works on a copy that has to go when it is interrupted.
+fn reads(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Health(_)
+            | Command::List(_)
+            | Command::Show(_)
+            | Command::Explain(_)
+            | Command::Audit(_)
+            | Command::Report(_)
+            | Command::Replay(_)
+            | Command::Archive(_)
+            | Command::Export(_)
+            | Command::Verify(_)
+            | Command::Doctor(_)
+            | Command::Salvage(_)
+    )
 }
 
 fn on_tokio<T>(future: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {

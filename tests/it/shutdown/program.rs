@@ -65,11 +65,12 @@ fn sigterm_makes_no_in_flight_work_final() {
             let hanging = Sandbox::start(options).await.expect("it starts");
             let (config, journal) = (place.config(&hanging.origin()), place.path("journal"));
             let child = started(&config, &journal, drain_seconds).spawn().expect("it runs");
-            hanging.received().wait_for(|count| *count >= 16).await.expect("the sandbox lives");
+            // A side that was not heard of yet is asked once at first.
+            hanging.received().wait_for(|count| *count >= 1).await.expect("the sandbox lives");
             let ended = tokio::task::spawn_blocking(move || told(child, signals)).await;
             let (code, said) = ended.expect("no panic");
             assert_eq!(code, Some(1), "{said}");
-            assert!(said.contains("16 leases given back, 0 left, 240 records wait"), "{said}");
+            assert!(said.contains("1 leases given back, 0 left, 240 records wait"), "{said}");
             let records = listed(&journal);
             assert_eq!(records.len(), 240);
             let untried = ("pending".to_owned(), 0, Value::Null);
