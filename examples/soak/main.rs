@@ -9,12 +9,13 @@
 //!
 //! ```sh
 //! cargo build --release
-//! cargo run --release --example soak -- --minutes 30 --samples soak.jsonl
+//! cargo run --release --example soak -- --minutes 30 --samples soak.jsonl --plot soak.svg
 //! ```
 
 mod engine;
 mod gate;
 mod plan;
+mod plot;
 mod watch;
 
 use clap::Parser;
@@ -31,7 +32,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use watch::{Sample, Samples};
 
 /// Calls a second each side is asked for at most, and how many may start at once after a pause.
-const RATE: u32 = 150;
+const RATE: u32 = 250;
 const BURST: u32 = 20;
 /// A call to the receiver is two requests, its capabilities and the document.
 const REQUESTS_PER_CALL: u64 = 2;
@@ -56,6 +57,12 @@ struct Arguments {
     /// Where samples go
     #[arg(long, default_value = "soak.jsonl")]
     samples: PathBuf,
+    /// Where the samples are drawn, as SVG
+    #[arg(long)]
+    plot: Option<PathBuf>,
+    /// Draw the samples of an earlier run, and do nothing else
+    #[arg(long, requires = "plot")]
+    only_plot: bool,
 }
 
 type Failed = Box<dyn Error + Send + Sync>;
@@ -73,8 +80,12 @@ async fn main() -> ExitCode {
 }
 
 async fn soak(arguments: &Arguments) -> Result<bool, Failed> {
+    if arguments.only_plot {
+        draw(arguments, &watch::read(&arguments.samples)?)?;
+        return Ok(true);
+    }
     let folder = tempfile::tempdir()?;
-    let rates = ["drop=0.03", "5xx=0.05", "429=0.02", "slow=0.02"];
+    let rates = ["drop=0.02", "5xx=0.03", "429=0.003", "slow=0.01"];
     let rates = rates.iter().map(|rate| rate.parse()).collect::<Result<Vec<_>, _>>()?;
     let options = SandboxOptions {
         rates: leasehold::sandbox::faults::Rates::new(&rates).ok_or("rates over 1")?,
@@ -113,7 +124,15 @@ async fn soak(arguments: &Arguments) -> Result<bool, Failed> {
     }
     served.terminate().await?;
     let audit = served.audit()?;
+    draw(arguments, samples.all())?;
     verdict(&sandbox, &tally, audit, arguments.per_second * seconds, &plan, &samples)
+}
+
+fn draw(arguments: &Arguments, samples: &[Sample]) -> Result<(), Failed> {
+    if let Some(plot) = &arguments.plot {
+        std::fs::write(plot, plot::svg(samples))?;
+    }
+    Ok(())
 }
 
 async fn act_on(act: Act, served: &mut Served, gates: &[&Gate]) -> Result<(), Failed> {

@@ -1,13 +1,13 @@
 //! What is seen of the engine's process, and the file it goes to.
 
 use crate::Failed;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 
 /// One second.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Sample {
     pub(crate) second: u64,
     pub(crate) enqueued: u64,
@@ -37,6 +37,10 @@ impl Samples {
         Ok(())
     }
 
+    pub(crate) fn all(&self) -> &[Sample] {
+        &self.all
+    }
+
     /// The most requests one side saw in one of so many seconds from this one on.
     pub(crate) fn most_within(&self, second: u64, seconds: u64) -> u64 {
         let within = self.all.iter().filter(|it| (second..second + seconds).contains(&it.second));
@@ -48,6 +52,12 @@ impl Samples {
         let (early, late) = (&self.all[self.all.len() / 10..], &self.all[..]);
         [early.iter().find_map(&of), late.iter().rev().find_map(&of)]
     }
+}
+
+/// The samples of an earlier run.
+pub(crate) fn read(path: &Path) -> Result<Vec<Sample>, Failed> {
+    let text = std::fs::read_to_string(path)?;
+    text.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
 }
 
 /// Memory of a process, where the system tells.
