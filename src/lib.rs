@@ -29,6 +29,7 @@
 //! | [`pages`] | what HTML pages are made of |
 //! | [`report`] | a journal as one page for an auditor |
 //! | [`times`] | times as people read them |
+//! | [`top`] | the dashboard in a terminal |
 //! | [`clock`] | time and randomness |
 //!
 //! Decisions are in `leasehold-actors`, bytes in `leasehold-journal`; arrows point this way only.
@@ -56,6 +57,7 @@ pub mod retention;
 pub mod sandbox;
 pub mod shutdown;
 pub mod times;
+pub mod top;
 pub mod worker;
 
 pub use builder::{EngineBuilder, FlowDelays, HandOver, SourceRuntime};

@@ -4,6 +4,7 @@ use crate::config::ConfigInvalid;
 use crate::door::DoorInvalid;
 use crate::error::Error;
 use crate::sandbox::SandboxInvalid;
+use crate::top::DoorFault;
 use leasehold_journal::JournalError;
 use std::fmt;
 use std::path::PathBuf;
@@ -21,6 +22,8 @@ pub(super) enum Failed {
     Sandbox(SandboxInvalid),
     /// The door.
     Door(DoorInvalid),
+    /// A door of another process.
+    Asked(DoorFault),
     /// An input file.
     Input(PathBuf),
     /// An output.
@@ -52,6 +55,7 @@ impl Failed {
             | Self::Config(ConfigInvalid::Unreadable)
             | Self::Sandbox(_)
             | Self::Door(DoorInvalid::Listen | DoorInvalid::SocketTaken)
+            | Self::Asked(_)
             | Self::Input(_)
             | Self::Output(_)
             | Self::Unmeasured(_)
@@ -71,6 +75,7 @@ impl fmt::Display for Failed {
             Self::Config(error) => write!(f, "{error}"),
             Self::Sandbox(error) => write!(f, "{error}"),
             Self::Door(error) => write!(f, "{error}"),
+            Self::Asked(fault) => write!(f, "{fault}"),
             // The caller's own argument, as it was typed.
             Self::Input(path) => write!(f, "input_unreadable: {} cannot be read", path.display()),
             Self::Output(what) => write!(f, "output_unwritable: {what}"),

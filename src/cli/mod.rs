@@ -28,6 +28,7 @@ mod sandbox;
 mod serve;
 mod signals;
 mod summary;
+mod top;
 
 use clap::{Parser, Subcommand};
 use failure::Failed;
@@ -49,6 +50,7 @@ struct Arguments {
 enum Command {
     Run(run::RunArguments),
     Serve(serve::ServeArguments),
+    Top(top::TopArguments),
     Sandbox(sandbox::SandboxArguments),
     Health(records::HealthArguments),
     List(records::ListArguments),
@@ -98,6 +100,7 @@ pub fn run() -> ExitCode {
     let result = match arguments.command {
         Command::Run(arguments) => on_tokio(run::run(arguments)),
         Command::Serve(arguments) => on_tokio(serve::run(arguments)),
+        Command::Top(arguments) => on_tokio(top::run(arguments)),
         Command::Sandbox(arguments) => on_tokio(sandbox::run(arguments)),
         Command::Health(arguments) => records::health(&arguments),
         Command::List(arguments) => records::list(&arguments),

@@ -10,6 +10,11 @@ pub(super) fn line(text: &str) -> Result<(), Failed> {
     writeln!(std::io::stdout().lock(), "{text}").map_err(|_| Failed::Output("the output is closed"))
 }
 
+/// Prints lines that end where they end.
+pub(super) fn text(lines: &str) -> Result<(), Failed> {
+    line(lines.trim_end_matches('\n'))
+}
+
 /// Prints one JSON value on a line.
 pub(super) fn json(value: &impl Serialize) -> Result<(), Failed> {
     let text =

@@ -83,7 +83,8 @@ impl ServeArguments {
     }
 }
 
-fn token(file: Option<&Path>) -> Result<Option<Token>, Failed> {
+/// The token of a file, where one is named.
+pub(super) fn token(file: Option<&Path>) -> Result<Option<Token>, Failed> {
     let Some(file) = file else { return Ok(None) };
     let content = std::fs::read_to_string(file).map_err(|_| Failed::Input(file.to_path_buf()))?;
     Ok(Some(Token::new(&content)?))

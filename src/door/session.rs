@@ -43,6 +43,12 @@ impl Token {
         }
     }
 
+    /// The header that shows it.
+    pub(crate) fn header(&self) -> (String, SecretString) {
+        let value = format!("Bearer {}", self.0.expose_secret());
+        ("Authorization".to_owned(), value.into())
+    }
+
     /// Whether this is it; the time it takes says nothing but the length.
     pub(crate) fn is(&self, shown: &str) -> bool {
         self.0.expose_secret().as_bytes().ct_eq(shown.as_bytes()).into()

@@ -76,17 +76,38 @@ impl Transport {
     /// # Errors
     /// [`TransportInvalid`] for another timeout, or when TLS cannot be set up.
     pub fn new(origin: Origin, timeout_seconds: f64) -> Result<Self, TransportInvalid> {
+        let https_only = !origin.is_plain();
+        Self::built(origin, timeout_seconds, |builder| builder.https_only(https_only))
+    }
+
+    /// A transport to who listens at a Unix socket, in plain HTTP; the timeout is as for [`Self::new`].
+    ///
+    /// # Errors
+    /// [`TransportInvalid`] as for [`Self::new`].
+    #[cfg(unix)]
+    pub fn at_socket(
+        path: &std::path::Path,
+        timeout_seconds: f64,
+    ) -> Result<Self, TransportInvalid> {
+        let origin = Origin::new("http://localhost", true).map_err(|_| TransportInvalid)?;
+        Self::built(origin, timeout_seconds, |builder| builder.unix_socket(path))
+    }
+
+    fn built(
+        origin: Origin,
+        timeout_seconds: f64,
+        towards: impl FnOnce(reqwest::ClientBuilder) -> reqwest::ClientBuilder,
+    ) -> Result<Self, TransportInvalid> {
         if !(timeout_seconds > 0.0 && timeout_seconds <= 300.0) {
             return Err(TransportInvalid);
         }
         let timeout = Duration::try_from_secs_f64(timeout_seconds).map_err(|_| TransportInvalid)?;
-        let client = reqwest::Client::builder()
+        let client = towards(reqwest::Client::builder())
             .redirect(Policy::none())
             .no_proxy()
             .referer(false)
             .retry(reqwest::retry::never())
             .http1_only()
-            .https_only(!origin.is_plain())
             .connect_timeout(timeout)
             .read_timeout(timeout)
             .timeout(timeout)

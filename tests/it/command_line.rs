@@ -20,9 +20,9 @@ fn stderr(arguments: &[&str]) -> (Option<i32>, String) {
 #[test]
 fn help_of_every_command_is_as_it_was_read() {
     let commands = [
-        "", "run", "serve", "sandbox", "health", "list", "show", "explain", "audit", "report",
-        "replay", "requeue", "dismiss", "repin", "pause", "resume", "archive", "export", "verify",
-        "doctor", "salvage", "bench",
+        "", "run", "serve", "top", "sandbox", "health", "list", "show", "explain", "audit",
+        "report", "replay", "requeue", "dismiss", "repin", "pause", "resume", "archive", "export",
+        "verify", "doctor", "salvage", "bench",
     ];
     snapshots("help").bind(|| {
         for command in commands {
@@ -108,6 +108,12 @@ fn wrong_usage_ends_in_exit_2_with_a_usage_text() {
         vec!["bench", "--idle-seconds", "nan"],
         vec!["bench", "--http", "some"],
         vec!["health", "j", "--as-of", "-1"],
+        vec!["top"],
+        vec!["top", "--url", "http://127.0.0.1:8790"],
+        vec!["top", "--socket", "s", "--url", "http://127.0.0.1:8790", "--token-file", "t"],
+        vec!["top", "--socket", "s", "--every", "0"],
+        vec!["top", "--socket", "s", "--every", "nan"],
+        vec!["top", "--url", "http://canary.example", "--token-file", "t"],
         vec!["archive", "j", "--to", "a"],
         vec!["archive", "j", "--older-than", "3"],
         vec!["archive", "j", "--to", "a", "--older-than", "3", "--before", "5"],

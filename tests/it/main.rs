@@ -43,6 +43,7 @@ mod source_client;
 mod support;
 mod tidy;
 mod time_travel;
+mod top;
 mod verify_archive;
 mod wire;
 mod wire_flows;

@@ -1,0 +1,169 @@
+//! Answers of a door, as they are shown.
+//!
+//! Owns what an answer has to be, and that nothing in it can steer a terminal: control characters, and
+//! characters that turn the direction of text or cannot be seen, are replaced before anything is shown.
+
+use crate::overview::Overview;
+use crate::times;
+use serde_json::Value;
+
+/// Largest answer that is read, in bytes.
+pub const REPLY_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// What a door answered. `Debug` shows its status and size only.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Reply {
+    /// HTTP status.
+    pub status: u16,
+    /// Its body, at most [`REPLY_BYTES_MAX`] bytes; a longer one is refused.
+    pub body: Vec<u8>,
+}
+
+impl std::fmt::Debug for Reply {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reply")
+            .field("status", &self.status)
+            .field("body_bytes", &self.body.len())
+            .finish()
+    }
+}
+
+/// A door that does not answer as it should.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DoorFault {
+    /// No answer came, or none in time.
+    #[error("door_unreachable: nobody answers; does `leasehold serve` run there?")]
+    Unreachable,
+    /// It wants a token, or another one.
+    #[error("door_token_refused: the door knows another token")]
+    TokenRefused,
+    /// It turned the question down.
+    #[error("door_answer_refused: the answer has status {status}")]
+    Refused {
+        /// HTTP status.
+        status: u16,
+    },
+    /// The answer is not of the form it has to be.
+    #[error("door_answer_invalid: what answers is no door that this program understands")]
+    Invalid,
+}
+
+/// The answer about everything; `None` stands for one that did not come.
+pub(super) fn overview(reply: Option<&Reply>) -> Result<Overview, DoorFault> {
+    serde_json::from_value(value(reply)?).map_err(|_| DoorFault::Invalid)
+}
+
+/// The members of a record's status in their order, nulls left out; `None` when there is no such record.
+pub(super) fn members(reply: Option<&Reply>) -> Result<Option<Vec<(String, String)>>, DoorFault> {
+    let status = match value(reply) {
+        Err(DoorFault::Refused { status: 404 }) => return Ok(None),
+        other => other?,
+    };
+    let Value::Object(members) = status else { return Err(DoorFault::Invalid) };
+    let known = members.into_iter().filter(|(_, value)| !value.is_null());
+    let shown = known.map(|(name, value)| {
+        let said = match (value.as_str(), value.as_f64()) {
+            (Some(text), _) => text.to_owned(),
+            (None, Some(seconds)) if name.ends_with("_at") => times::exact(seconds),
+            (None, _) => value.to_string(),
+        };
+        (name, said)
+    });
+    Ok(Some(shown.collect()))
+}
+
+fn value(reply: Option<&Reply>) -> Result<Value, DoorFault> {
+    let Reply { status, body } = reply.ok_or(DoorFault::Unreachable)?;
+    match status {
+        200 => {}
+        401 => return Err(DoorFault::TokenRefused),
+        status => return Err(DoorFault::Refused { status: *status }),
+    }
+    if body.len() > REPLY_BYTES_MAX {
+        return Err(DoorFault::Invalid);
+    }
+    serde_json::from_slice(body).map(harmless).map_err(|_| DoorFault::Invalid)
+}
+
+/// The same value without a character that could do more on a terminal than be seen.
+fn harmless(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(visible(&text)),
+        Value::Array(values) => Value::Array(values.into_iter().map(harmless).collect()),
+        Value::Object(members) => Value::Object(
+            members.into_iter().map(|(name, value)| (visible(&name), harmless(value))).collect(),
+        ),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value,
+    }
+}
+
+fn visible(text: &str) -> String {
+    text.chars()
+        .map(|character| match character {
+            '\n' | '\t' => ' ',
+            character if steers(character) => char::REPLACEMENT_CHARACTER,
+            character => character,
+        })
+        .collect()
+}
+
+/// Whether a character is a control, turns the direction of text, or is there without being seen.
+fn steers(character: char) -> bool {
+    character.is_control()
+        || matches!(character,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(status: u16, body: &str) -> Reply {
+        Reply { status, body: body.as_bytes().to_vec() }
+    }
+
+    #[test]
+    fn what_could_steer_a_terminal_is_replaced_in_names_and_values_at_any_depth() {
+        let body =
+            r#"{"a\u001b":"x\u001b[2Jy\u009b","b":["\u202e",{"c":"\u0007\r\u200b"}],"d":"ü ✓\n"}"#;
+        let members = members(Some(&reply(200, body))).expect("it is read").expect("a record");
+        let all: String = members.iter().map(|(name, value)| format!("{name}{value}")).collect();
+        assert!(!all.chars().any(steers), "{all:?}");
+        let [(name, value), (_, nested), (_, kept)] = &members[..] else { panic!("three") };
+        assert_eq!((name.as_str(), value.as_str()), ("a\u{fffd}", "x\u{fffd}[2Jy\u{fffd}"));
+        assert_eq!(nested.matches('\u{fffd}').count(), 4);
+        assert_eq!(kept, "ü ✓ ");
+    }
+
+    #[test]
+    fn an_answer_that_is_none_says_what_is_wrong_with_it_and_nothing_of_what_it_held() {
+        let long = format!("\"{}\"", "x".repeat(REPLY_BYTES_MAX));
+        for (answer, fault) in [
+            (None, DoorFault::Unreachable),
+            (Some(reply(401, "canary")), DoorFault::TokenRefused),
+            (Some(reply(503, "canary")), DoorFault::Refused { status: 503 }),
+            (Some(reply(404, "")), DoorFault::Refused { status: 404 }),
+            (Some(reply(200, "canary")), DoorFault::Invalid),
+            (Some(reply(200, "{\"at\":1}")), DoorFault::Invalid),
+            (Some(reply(200, &long)), DoorFault::Invalid),
+        ] {
+            assert_eq!(overview(answer.as_ref()), Err(fault));
+            assert!(!format!("{fault} {fault:?} {answer:?}").contains("canary"));
+        }
+        assert_eq!(members(Some(&reply(404, ""))), Ok(None), "a record may be gone");
+        assert_eq!(members(Some(&reply(200, "[]"))), Err(DoorFault::Invalid));
+    }
+
+    #[test]
+    fn members_that_are_times_read_as_times_and_nulls_are_left_out() {
+        let body = r#"{"next_attempt_at":1700000000.25,"attempts":2,"lease_expires_at":null}"#;
+        let members = members(Some(&reply(200, body))).expect("it is read").expect("a record");
+        let mut members = members;
+        members.sort();
+        let expected = [("attempts", "2"), ("next_attempt_at", "2023-11-14T22:13:20.25Z")];
+        assert_eq!(members, expected.map(|(name, said)| (name.to_owned(), said.to_owned())));
+    }
+}

@@ -1,0 +1,263 @@
+//! The parts of the screen, as lines.
+//!
+//! Owns words, order and columns. A colour never stands alone: what it says is in the words beside it.
+
+use super::figures::{age, columns, count, sparkline, sum, wrapped};
+use crate::overview::{
+    BUCKETS, DestinationOverview, DestinationState, FlowOverview, PausedOverview, Standing,
+    StuckRecord, StuckState,
+};
+use crate::pages::Tone;
+use crate::times;
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+
+/// Columns from which on there is room for bars.
+const BARS_FROM: usize = 72;
+/// Columns from which on a destination has one line.
+const DESTINATION_FROM: usize = 60;
+/// Columns the names and figures of a flow take.
+const FIGURES: usize = 48;
+/// Columns of a sum beside its bars, and the gaps before both.
+const SUM: usize = 8;
+/// Columns of a member's name.
+const NAME: usize = 24;
+
+/// How something that stands like this is set.
+pub(super) fn style(tone: Tone) -> Style {
+    match tone {
+        Tone::Fine => Style::new().fg(Color::Green),
+        Tone::Waiting => Style::new().fg(Color::Yellow),
+        Tone::Trouble => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
+        Tone::Quiet => Style::new().add_modifier(Modifier::DIM),
+    }
+}
+
+/// A line that says what follows.
+pub(super) fn title(text: impl Into<String>) -> Line<'static> {
+    Line::styled(text.into(), Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED))
+}
+
+/// A text in a column; one that is too long loses its end.
+fn left(text: &str, width: usize) -> String {
+    let mut kept: String = text.chars().take(width).collect();
+    while columns(&kept) > width {
+        kept.pop();
+    }
+    let gap = width - columns(&kept);
+    kept + &" ".repeat(gap)
+}
+
+/// A figure in a column.
+fn right(text: &str, width: usize) -> String {
+    format!("{text:>width$}")
+}
+
+fn dashed(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".to_owned())
+}
+
+/// Whether the records of each state are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Counts {
+    Told,
+    /// Where there is no room for them.
+    LeftOut,
+}
+
+/// Every flow.
+pub(super) fn flows(flows: &[FlowOverview], width: usize, counts: Counts) -> Vec<Line<'static>> {
+    let bars = bars(width);
+    let heading = match bars {
+        Some(bars) => format!(
+            "{} {} {:>5} {:>6} {:>9} {:>4}  {}  retried",
+            left("flow", 12),
+            left("state", 7),
+            "due",
+            "oldest",
+            "in flight",
+            "held",
+            left(if bars < 8 { "settled" } else { "settled 10min" }, bars + SUM - 2),
+        ),
+        None => format!("{} {}  due   age run held", left("flow", 12), left("state", 7)),
+    };
+    let mut lines = vec![title(heading)];
+    for flow in flows {
+        lines.push(flow_line(flow, bars));
+        if counts == Counts::Told {
+            lines.extend(counts_line(flow, bars.is_none()));
+        }
+    }
+    lines
+}
+
+/// Columns of the bars of a flow, where there is room.
+fn bars(width: usize) -> Option<usize> {
+    (width >= BARS_FROM).then(|| ((width - FIGURES) / 2 - SUM).min(BUCKETS))
+}
+
+fn flow_line(flow: &FlowOverview, bars: Option<usize>) -> Line<'static> {
+    let (state, tone) = match flow.status {
+        Standing::Ok => ("ok", Tone::Fine),
+        Standing::Blocked => ("blocked", Tone::Trouble),
+    };
+    let oldest = dashed(flow.oldest_due_age_seconds.map(age));
+    let figures = [flow.due, flow.in_flight, flow.held].map(count);
+    let [due, in_flight, held] = &figures;
+    let mut spans =
+        vec![Span::raw(left(&flow.flow, 12) + " "), Span::styled(left(state, 7), style(tone))];
+    match bars {
+        Some(bars) => {
+            spans.push(Span::raw(format!(" {due:>5} {oldest:>6} {in_flight:>9} {held:>4}")));
+            spans.push(recent(Tone::Fine, &flow.throughput, bars));
+            spans.push(recent(Tone::Waiting, &flow.retries, bars));
+        }
+        None => spans.push(Span::raw(format!(" {due:>4} {oldest:>5} {in_flight:>3} {held:>4}"))),
+    }
+    Line::from(spans)
+}
+
+/// Bars and their sum, so that nobody has to see the bars.
+fn recent(tone: Tone, buckets: &[u64], width: usize) -> Span<'static> {
+    let bars = left(&sparkline(buckets, width), width);
+    Span::styled(format!("  {bars} {}", right(&count(sum(buckets)), SUM - 3)), style(tone))
+}
+
+/// The records in each state, and the last ten minutes where there are no bars.
+fn counts_line(flow: &FlowOverview, without_bars: bool) -> Option<Line<'static>> {
+    let counts = flow.counts.iter().filter(|(_, count)| **count > 0);
+    let mut said: Vec<_> = counts.map(|(state, number)| format!("{state} {number}")).collect();
+    if flow.quarantined > 0 {
+        said.push(format!("quarantined {}", flow.quarantined));
+    }
+    let [settled, retried] = [&flow.throughput, &flow.retries].map(|buckets| sum(buckets));
+    if without_bars && settled.max(retried) > 0 {
+        said.push(format!("10 min: settled {settled}, retried {retried}"));
+    }
+    (!said.is_empty()).then(|| Line::styled(format!("  {}", said.join(", ")), style(Tone::Quiet)))
+}
+
+/// The other sides.
+pub(super) fn destinations(sides: &[DestinationOverview], width: usize) -> Vec<Line<'static>> {
+    if sides.is_empty() {
+        return Vec::new();
+    }
+    let wide = width >= DESTINATION_FROM;
+    let mut heading = format!("{} {} in flight", left("destination", 11), left("state", 20));
+    if wide {
+        heading += " waiting opens failures in a row";
+    }
+    let mut lines = vec![title(heading)];
+    for side in sides {
+        let (state, tone) = state_of(side.state);
+        let in_flight = format!("{}/{}", count(side.in_flight), count(side.in_flight_max));
+        let waiting = count(side.waiting);
+        let opens = dashed(side.opens_in_seconds.map(age));
+        let mut failures = count(side.failures_in_a_row);
+        if let Some(code) = &side.last_error_code {
+            failures += &format!(", last {code}");
+        }
+        let mut spans = vec![
+            Span::raw(left(&side.name, 11) + " "),
+            Span::styled(left(state, 20), style(tone)),
+            Span::raw(format!(" {in_flight:>9}")),
+        ];
+        if wide {
+            spans.push(Span::raw(format!(" {waiting:>7} {opens:>5} {failures}")));
+            lines.push(Line::from(spans));
+        } else {
+            lines.push(Line::from(spans));
+            let more = format!("  waiting {waiting}, opens {opens}, failures {failures}");
+            lines.extend(wrapped(&more, width).into_iter().map(Line::raw));
+        }
+    }
+    lines
+}
+
+fn state_of(state: DestinationState) -> (&'static str, Tone) {
+    match state {
+        DestinationState::Closed => ("calls go through", Tone::Fine),
+        DestinationState::Open => ("no call goes through", Tone::Trouble),
+        DestinationState::HalfOpen => ("one call is tried", Tone::Waiting),
+        DestinationState::Recovering => ("recovering", Tone::Waiting),
+    }
+}
+
+/// What an operator paused.
+pub(super) fn paused(paused: &[PausedOverview], at: f64, width: usize) -> Vec<Line<'static>> {
+    if paused.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec![title("paused; goes on with `leasehold resume`, the engine stopped")];
+    for PausedOverview { scope, since, by, why } in paused {
+        let said = format!("paused {scope} for {} by {by}: {why}", age(at - since));
+        lines.extend(
+            wrapped(&said, width).into_iter().map(|it| Line::styled(it, style(Tone::Waiting))),
+        );
+    }
+    lines
+}
+
+/// A stuck record on a line.
+pub(super) fn stuck(record: &StuckRecord, at: f64, selected: bool) -> Line<'static> {
+    let mark = if selected { '>' } else { ' ' };
+    let name = named(record);
+    let state = match record.state {
+        StuckState::Failed => "failed",
+        StuckState::Held => "held",
+        StuckState::Quarantined => "quarantined",
+    };
+    let mut rest = record.code.as_ref().map(|code| format!(" {code}")).unwrap_or_default();
+    if let Some(since) = record.since {
+        rest += &format!(", {} ago", age(at - since));
+    }
+    let line = Line::from(vec![
+        Span::raw(format!("{mark} {name} ")),
+        Span::styled(state, style(Tone::Trouble)),
+        Span::raw(rest),
+    ]);
+    if selected { line.style(Style::new().add_modifier(Modifier::BOLD)) } else { line }
+}
+
+/// A stuck record's flow and identity.
+pub(super) fn named(record: &StuckRecord) -> String {
+    format!("{} {}", record.flow, record.id.as_deref().unwrap_or("-"))
+}
+
+/// Why a record is stuck and what to type; without a width every line is as long as it is.
+pub(super) fn details(record: &StuckRecord, width: Option<usize>) -> Vec<Line<'static>> {
+    let broken = |text: &str| match width {
+        Some(width) => wrapped(text, width.saturating_sub(4).max(1)),
+        None => vec![text.to_owned()],
+    };
+    let why = broken(&record.why).into_iter();
+    let action = broken(&record.action).into_iter();
+    let indented = |text: String| format!("    {text}");
+    why.map(|text| Line::raw(indented(text)))
+        .chain(action.map(|text| Line::styled(indented(text), Style::new().fg(Color::Cyan))))
+        .collect()
+}
+
+/// The members of a status.
+pub(super) fn members(members: &[(String, String)], width: usize) -> Vec<Line<'static>> {
+    let mut lines = Vec::new();
+    for (name, said) in members {
+        if width > NAME * 2 {
+            let mut parts = wrapped(said, width - NAME - 1).into_iter();
+            let first = parts.next().unwrap_or_default();
+            let head = Span::styled(left(name, NAME) + " ", style(Tone::Quiet));
+            lines.push(Line::from(vec![head, Span::raw(first)]));
+            lines.extend(parts.map(|part| Line::raw(" ".repeat(NAME + 1) + &part)));
+        } else {
+            lines.push(Line::styled(name.clone(), style(Tone::Quiet)));
+            let parts = wrapped(said, width.saturating_sub(2).max(1));
+            lines.extend(parts.into_iter().map(|part| Line::raw(format!("  {part}"))));
+        }
+    }
+    lines
+}
+
+/// A time, to the second.
+pub(super) fn time(seconds: f64) -> String {
+    times::to_the_second(seconds)
+}
