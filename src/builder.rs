@@ -232,7 +232,8 @@ impl EngineBuilder {
         };
         let runtime = Runtime::start(options, open).await?;
         let longest = self.source.as_ref().map(|source| source.longest_call_seconds);
-        let engine = Engine::new(runtime, options, longest, &self.clock, &self.entropy);
+        let losses = self.unclean_losses_max;
+        let engine = Engine::new(runtime, options, longest, losses, &self.clock, &self.entropy);
         if engine.clock_behind_seconds() > 0.0 {
             tracing::warn!(
                 code = "clock_behind_journal",

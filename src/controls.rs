@@ -3,6 +3,7 @@
 //! Owns the check of who and why, and the reading of the clock. Must not decide anything about a scope
 //! or a record.
 
+use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::intervene::Intervened;
@@ -11,7 +12,8 @@ use leasehold_actors::contract::time::Timestamp;
 use leasehold_actors::control::{Command, PausedScope, Scope};
 use leasehold_actors::flows::dispatch::Dispatch;
 use leasehold_actors::record::{Intervention, OperatorName, Reason};
-use leasehold_actors::shell::{Failure, Steered};
+use leasehold_actors::shell::{Failure, Steered, Steering};
+use std::sync::Arc;
 
 impl Engine {
     /// Pauses a scope: from when this answers on, none of its records is given out. They are still
@@ -32,8 +34,7 @@ impl Engine {
         by: &str,
         why: &str,
     ) -> Result<Intervened<Option<PausedScope>>, Error> {
-        let intervention = intervention(by, why)?;
-        self.steer(scope, Command::Pause { intervention }).await
+        steer(self.steering(), self.dispatch().clock(), scope, pause(by, why)?).await
     }
 
     /// Lets a paused scope go on. Resuming what is open changes nothing.
@@ -46,8 +47,7 @@ impl Engine {
         by: &str,
         why: &str,
     ) -> Result<Intervened<Option<PausedScope>>, Error> {
-        let intervention = intervention(by, why)?;
-        self.steer(scope, Command::Resume { intervention }).await
+        steer(self.steering(), self.dispatch().clock(), scope, resume(by, why)?).await
     }
 
     /// What is paused, with who, why and since when, in the order of the scopes' texts.
@@ -55,18 +55,30 @@ impl Engine {
     pub fn paused(&self) -> Vec<PausedScope> {
         self.steering().paused().to_vec()
     }
+}
 
-    async fn steer(
-        &self,
-        scope: Scope,
-        command: Command,
-    ) -> Result<Intervened<Option<PausedScope>>, Error> {
-        let now = Timestamp::new(self.dispatch().clock().now_seconds())
-            .ok_or_else(|| Blocked::control("time_invalid"))?;
-        let steered = self.steering().steer(scope, command, now).await;
-        let Steered { paused, changed } = steered.map_err(failed)?;
-        Ok(Intervened { status: paused, changed })
-    }
+/// Carries out what was asked of a scope.
+pub(crate) async fn steer(
+    steering: &Steering,
+    clock: &Arc<dyn Clock>,
+    scope: Scope,
+    command: Command,
+) -> Result<Intervened<Option<PausedScope>>, Error> {
+    let now =
+        Timestamp::new(clock.now_seconds()).ok_or_else(|| Blocked::control("time_invalid"))?;
+    let steered = steering.steer(scope, command, now).await;
+    let Steered { paused, changed } = steered.map_err(failed)?;
+    Ok(Intervened { status: paused, changed })
+}
+
+/// A pause, if who and why are valid.
+pub(crate) fn pause(by: &str, why: &str) -> Result<Command, Blocked> {
+    Ok(Command::Pause { intervention: intervention(by, why)? })
+}
+
+/// The end of one, likewise.
+pub(crate) fn resume(by: &str, why: &str) -> Result<Command, Blocked> {
+    Ok(Command::Resume { intervention: intervention(by, why)? })
 }
 
 /// A refusal is of no flow; what else fails, fails as everywhere.

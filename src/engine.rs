@@ -17,6 +17,7 @@ use leasehold_actors::flows::processing::Processing;
 use leasehold_actors::shell::{Port, Runtime, RuntimeOptions, Steering};
 use leasehold_journal::memory::MemoryDisk;
 use leasehold_journal::{Head, StoreReader};
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -64,6 +65,7 @@ impl Engine {
         runtime: Runtime,
         options: RuntimeOptions,
         longest_call_seconds: Option<f64>,
+        unclean_losses_max: Option<NonZeroU32>,
         clock: &Arc<dyn Clock>,
         entropy: &Arc<dyn Entropy>,
     ) -> Self {
@@ -78,9 +80,9 @@ impl Engine {
         }
         let (outside, stopper) = ((clock, entropy), Stopper::new());
         let ports = runtime.ports();
-        let none = Terms::default();
+        let none = Terms { unclean_losses_max, ..Terms::default() };
         let receiver = Terms { expected: options.processing.expected, ..none };
-        let source = Terms { expected: options.delivery.expected, longest_call_seconds };
+        let source = Terms { expected: options.delivery.expected, longest_call_seconds, ..none };
         Self {
             dispatch: handle(&ports.dispatch, none, outside, &stopper),
             lifecycle: handle(&ports.lifecycle, none, outside, &stopper),

@@ -21,6 +21,7 @@ use leasehold_actors::record::{Command, Flow, Identity, LeaseToken, Settlement, 
 use leasehold_actors::shell::Recorded;
 use leasehold_actors::shell::{Granted, Port};
 use serde::{Serialize, Serializer};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -82,13 +83,15 @@ pub struct Registered<S> {
     pub already_known: bool,
 }
 
-/// What was configured of the other side.
+/// What was configured of the flow and its other side.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Terms {
     /// Its pinned digest.
     pub(crate) expected: Option<Sha256>,
     /// The longest time one call can take, in seconds.
     pub(crate) longest_call_seconds: Option<f64>,
+    /// How many leases a record may lose in a row.
+    pub(crate) unclean_losses_max: Option<NonZeroU32>,
 }
 
 /// A handle on one flow; cheap to clone.

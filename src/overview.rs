@@ -4,8 +4,10 @@
 //! about what is stuck. Pure: figures, records and the time come in. Must not know HTTP or a journal.
 
 mod rings;
+mod stuck;
 
 pub use rings::Rings;
+pub use stuck::{StuckFacts, StuckRecord, StuckState};
 
 use crate::destination::DestinationView;
 use leasehold_actors::control::PausedScope;
@@ -173,96 +175,6 @@ impl From<PausedScope> for PausedOverview {
     }
 }
 
-/// Why a record does not go on by itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StuckState {
-    /// Its records do not replay.
-    Quarantined,
-    /// Registered under another digest than the one that is pinned now.
-    Held,
-    /// Given up.
-    Failed,
-}
-
-/// A record that does not go on by itself.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct StuckRecord {
-    /// Its flow.
-    pub flow: String,
-    /// Its identity; null when it does not replay.
-    pub id: Option<String>,
-    /// What it is.
-    pub state: StuckState,
-    /// Since when, in seconds since 1970; null when it does not replay.
-    pub since: Option<f64>,
-    /// Its last error.
-    pub code: Option<String>,
-    /// Why it is stuck, a sentence.
-    pub why: String,
-    /// What an operator can do, to be typed.
-    pub action: String,
-}
-
-/// What is known of a stuck record.
-#[derive(Debug, Clone, PartialEq)]
-pub struct StuckFacts {
-    /// Its flow.
-    pub flow: FlowTag,
-    /// Its identity, where it replays.
-    pub id: Option<String>,
-    /// What it is.
-    pub state: StuckState,
-    /// Since when, where it replays.
-    pub since: Option<f64>,
-    /// Its last error.
-    pub code: Option<String>,
-    /// Leases taken.
-    pub attempts: u32,
-}
-
-/// How a request to the door is typed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Typed {
-    /// Up to the address: the program and its options.
-    pub program: String,
-    /// The address, without a path.
-    pub origin: String,
-}
-
-impl StuckRecord {
-    /// What can be told of it.
-    #[must_use]
-    pub fn of(facts: StuckFacts, typed: &Typed) -> Self {
-        let StuckFacts { flow, id, state, since, code, attempts } = facts;
-        let why = match state {
-            StuckState::Quarantined => "its records do not replay; the others go on".to_owned(),
-            StuckState::Held => {
-                "it was registered under another capability digest than the one pinned now"
-                    .to_owned()
-            }
-            StuckState::Failed => {
-                let times = if attempts == 1 { "attempt" } else { "attempts" };
-                format!("given up after {attempts} {times}")
-            }
-        };
-        let deed = match state {
-            StuckState::Quarantined => None,
-            StuckState::Held => Some("repin"),
-            StuckState::Failed => Some("requeue"),
-        };
-        let action = match (deed, &id) {
-            (Some(deed), Some(id)) => {
-                let Typed { program, origin } = typed;
-                let body = "{\"by\":\"NAME\",\"why\":\"REASON\"}";
-                format!("{program} -d '{body}' {origin}/v1/{}/{id}/{deed}", flow.name())
-            }
-            (None, _) | (_, None) => "stop the engine, then: leasehold doctor JOURNAL".to_owned(),
-        };
-        Self { flow: flow.name().to_owned(), id, state, since, code, why, action }
-    }
-}
-
 /// What a flow's health says, as far as an overview needs it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct HealthFigures {
@@ -344,10 +256,6 @@ mod tests {
     use super::*;
     use leasehold_actors::contract::time::Timestamp;
 
-    fn typed() -> Typed {
-        Typed { program: "curl".to_owned(), origin: "http://localhost".to_owned() }
-    }
-
     fn figures(flow: FlowTag, status: Standing) -> FlowFigures {
         let health = HealthFigures { status, counts: BTreeMap::new(), quarantined: 0 };
         let depths = Depths { due: 2, oldest_due_at: Timestamp::new(940.0), leased: 1, held: 0 };
@@ -376,54 +284,19 @@ mod tests {
     #[test]
     fn an_overview_reads_back_what_it_says() {
         let flows = vec![figures(FlowTag::Dispatch, Standing::Blocked)];
-        let facts = StuckFacts {
-            flow: FlowTag::Dispatch,
+        let stuck = vec![StuckRecord {
+            flow: "dispatch".to_owned(),
             id: Some("a".to_owned()),
             state: StuckState::Failed,
             since: Some(1.0),
             code: Some("network".to_owned()),
-            attempts: 2,
-        };
-        let stuck = vec![StuckRecord::of(facts, &typed())];
+            why: "an operator".to_owned(),
+            action: "curl".to_owned(),
+        }];
         let overview =
             assemble(1000.0, journal(), flows, Sides::default(), &Rings::default(), stuck);
         let text = serde_json::to_string(&overview).expect("JSON");
         assert_eq!(serde_json::from_str::<Overview>(&text).expect("an overview"), overview);
         assert!(text.contains("\"status\":\"blocked\"") && text.contains("\"state\":\"failed\""));
-    }
-
-    #[test]
-    fn what_is_stuck_says_what_to_type() {
-        let facts = |state, id: Option<&str>| StuckFacts {
-            flow: FlowTag::Delivery,
-            id: id.map(ToOwned::to_owned),
-            state,
-            since: None,
-            code: None,
-            attempts: 1,
-        };
-        for (state, id, why, action) in [
-            (
-                StuckState::Failed,
-                Some("change/e"),
-                "given up after 1 attempt",
-                "curl -d '{\"by\":\"NAME\",\"why\":\"REASON\"}' http://localhost/v1/delivery/change/e/requeue",
-            ),
-            (
-                StuckState::Held,
-                Some("change/e"),
-                "it was registered under another capability digest than the one pinned now",
-                "curl -d '{\"by\":\"NAME\",\"why\":\"REASON\"}' http://localhost/v1/delivery/change/e/repin",
-            ),
-            (
-                StuckState::Quarantined,
-                None,
-                "its records do not replay; the others go on",
-                "stop the engine, then: leasehold doctor JOURNAL",
-            ),
-        ] {
-            let stuck = StuckRecord::of(facts(state, id), &typed());
-            assert_eq!((stuck.why.as_str(), stuck.action.as_str()), (why, action));
-        }
     }
 }

@@ -7,30 +7,57 @@ use super::states::States;
 use crate::times::{exact, relative};
 use leasehold_actors::contract::text::Sha256;
 use leasehold_actors::contract::time::Timestamp;
+use leasehold_actors::control::PausedScope;
 use leasehold_actors::explain::{
-    Action, Changes, Explains, Explanation, Pinned, Place, View, explain_quarantined,
+    Action, Changes, Explains, Explanation, LossesMax, Pinned, Place, View, explain_quarantined,
     explain_record,
 };
 use leasehold_actors::record::{FlowTag, stream_of};
 use leasehold_actors::replay::{Replay, Replayed};
 use leasehold_journal::walk::Item;
 use leasehold_journal::{JournalError, StreamId};
+use std::num::NonZeroU32;
 
-/// The digests that are pinned now, where that is known.
+/// What is said once where waiting records were not compared with the digests that are pinned now.
+pub const NOT_COMPARED: &str = "digests were not compared: give --config";
+
+/// What explanations need of a configuration: the digests that are pinned now, and how many leases a
+/// record may lose in a row; as far as these are known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Pins(Option<(Option<Sha256>, Option<Sha256>)>);
+pub struct Pins {
+    digests: Option<(Option<Sha256>, Option<Sha256>)>,
+    losses_max: LossesMax,
+}
 
 impl Pins {
-    /// As configured: the receiver's and the source runtime's.
+    /// As configured: the receiver's and the source runtime's digest.
     #[must_use]
     pub fn configured(receiver: Option<Sha256>, source: Option<Sha256>) -> Self {
-        Self(Some((receiver, source)))
+        Self { digests: Some((receiver, source)), losses_max: LossesMax::Unknown }
     }
 
-    /// What is known of a flow's.
+    /// The same with how many leases a record may lose in a row; `None` is no limit.
+    #[must_use]
+    pub fn with_unclean_losses_max(self, max: Option<NonZeroU32>) -> Self {
+        Self { losses_max: LossesMax::Configured(max), ..self }
+    }
+
+    /// Whether the digests are known.
+    #[must_use]
+    pub fn are_known(&self) -> bool {
+        self.digests.is_some()
+    }
+
+    /// What a record of a flow is looked at with.
+    #[must_use]
+    pub fn view<'a>(&self, flow: FlowTag, now: Timestamp, place: &'a Place) -> View<'a> {
+        View { now, pinned: self.of(flow), losses_max: self.losses_max, place }
+    }
+
+    /// What is known of a flow's digest.
     #[must_use]
     pub fn of(&self, flow: FlowTag) -> Pinned {
-        let Some((receiver, source)) = self.0 else { return Pinned::Unknown };
+        let Some((receiver, source)) = self.digests else { return Pinned::Unknown };
         match flow {
             FlowTag::Processing => Pinned::Configured(receiver),
             FlowTag::Delivery => Pinned::Configured(source),
@@ -58,8 +85,7 @@ pub fn explain<F: Explains>(
     let explanation = match F::records(&states.flows).get(stream) {
         None => None,
         Some(Replayed::Sound(state)) => {
-            let view = View { now, pinned: pins.of(F::TAG), place };
-            explain_record(state, &states.flows, &view)
+            explain_record(state, &states.flows, &pins.view(F::TAG, now, place))
         }
         Some(Replayed::Quarantined) => {
             let Damage { sequence, code, since } = damage::<F>(source, stream)?;
@@ -70,10 +96,13 @@ pub fn explain<F: Explains>(
 }
 
 /// Where a record stopped to replay.
-struct Damage {
-    sequence: Option<u64>,
-    code: String,
-    since: Option<Timestamp>,
+pub(super) struct Damage {
+    /// The journal record, where it is known.
+    pub(super) sequence: Option<u64>,
+    /// What is wrong with it.
+    pub(super) code: String,
+    /// When the last event before it happened.
+    pub(super) since: Option<Timestamp>,
 }
 
 /// Walks once more, for the first of a record's events that does not replay.
@@ -124,6 +153,9 @@ pub fn text(explanation: &Explanation, now: Timestamp) -> String {
     if let Some(since) = explanation.since {
         line("since", &at(since, now));
     }
+    for paused in &explanation.paused {
+        line("paused", &pause(paused, now));
+    }
     line("moves on", &moves_on(explanation, now));
     line("rule", &format!("{}: {}", explanation.rule.id(), explanation.rule.sentence()));
     if explanation.digest_unknown {
@@ -134,6 +166,14 @@ pub fn text(explanation: &Explanation, now: Timestamp) -> String {
         line("", &format!("  {does}"));
     }
     lines.join("\n")
+}
+
+/// What is paused, since when, by whom and why.
+#[must_use]
+pub fn pause(paused: &PausedScope, now_seconds: f64) -> String {
+    let PausedScope { scope, since, intervention } = paused;
+    let (by, why) = (intervention.by.as_str(), intervention.why.as_str());
+    format!("{scope} since {}, by {by}: {why}", at(since.seconds(), now_seconds))
 }
 
 /// When it moves on, and by what.
@@ -154,6 +194,8 @@ pub fn moves_on(explanation: &Explanation, now_seconds: f64) -> String {
     }
 }
 
-fn at(seconds: f64, now_seconds: f64) -> String {
+/// A time, and how far that is from now.
+#[must_use]
+pub fn at(seconds: f64, now_seconds: f64) -> String {
     format!("{} ({})", exact(seconds), relative(seconds, now_seconds))
 }

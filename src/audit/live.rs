@@ -4,17 +4,20 @@
 //! What nobody looks at is let go, since it takes the memory of all states once more. Blocking; must
 //! not be called where others wait.
 
+mod one;
+
+use super::explain::Pins;
 use super::states::{History, Row, covering, happening, row};
 use crate::overview::{STUCK_MAX, StuckFacts, StuckState};
 use leasehold_actors::codec;
-use leasehold_actors::contract::text::Sha256;
 use leasehold_actors::contract::time::Timestamp;
 use leasehold_actors::control::PausedScope;
+use leasehold_actors::explain::{self, Explains, Pinned, explain_quarantined, explain_record};
 use leasehold_actors::flows::Answers;
 use leasehold_actors::flows::all::AllFlows;
 use leasehold_actors::record::identity::flow_of;
 use leasehold_actors::record::{FlowTag, State, StateKind, stream_of};
-use leasehold_actors::replay::{Replay, Replayed};
+use leasehold_actors::replay::{Replay, ReplayError, Replayed};
 use leasehold_journal::walk::{Item, Walk};
 use leasehold_journal::{JournalError, StoreReader, StreamId};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -82,11 +85,18 @@ pub(crate) fn is_state(name: &str) -> bool {
     completed.into_iter().any(|word| StateKind::ALL.iter().any(|kind| kind.name(word) == name))
 }
 
-/// The digests that are pinned now.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Pinned {
-    pub(crate) processing: Option<Sha256>,
-    pub(crate) delivery: Option<Sha256>,
+/// What explanations are made with: what the engine is configured with, how it is asked, and the time.
+#[derive(Debug, Clone)]
+pub(crate) struct Outlook {
+    pub(crate) pins: Pins,
+    pub(crate) place: explain::Place,
+    pub(crate) now: Timestamp,
+}
+
+impl Outlook {
+    fn view<F: Explains>(&self) -> explain::View<'_> {
+        self.pins.view(F::TAG, self.now, &self.place)
+    }
 }
 
 impl Live {
@@ -156,18 +166,22 @@ impl Live {
     }
 
     /// The records that do not go on by themselves, the newest first, at most [`STUCK_MAX`].
-    pub(crate) fn stuck(&self, now: f64, pinned: Pinned) -> Result<Vec<StuckFacts>, JournalError> {
+    pub(crate) fn stuck(
+        &self,
+        now: f64,
+        outlook: &Outlook,
+    ) -> Result<Vec<StuckFacts>, JournalError> {
         self.look(now, |flows| {
             let mut found = Vec::new();
-            stuck_of(&flows.dispatch, None, &mut found);
-            stuck_of(&flows.lifecycle, None, &mut found);
-            stuck_of(&flows.notification, None, &mut found);
-            stuck_of(&flows.processing, pinned.processing, &mut found);
-            stuck_of(&flows.delivery, pinned.delivery, &mut found);
+            stuck_of(&flows.dispatch, flows, outlook, &mut found);
+            stuck_of(&flows.lifecycle, flows, outlook, &mut found);
+            stuck_of(&flows.notification, flows, outlook, &mut found);
+            stuck_of(&flows.processing, flows, outlook, &mut found);
+            stuck_of(&flows.delivery, flows, outlook, &mut found);
             // What does not replay has no time and goes first.
             found.sort_unstable_by(|(left, _), (right, _)| right.cmp(left));
             found.truncate(STUCK_MAX);
-            found.into_iter().map(|(_, facts)| facts()).collect()
+            found.into_iter().filter_map(|(_, facts)| facts()).collect()
         })
     }
 
@@ -182,9 +196,7 @@ impl Live {
         let (events, none) = (Vec::new(), Vec::new());
         let mut history =
             History { archived: 0, events, replays: true, status: None, paused: none };
-        let reader = &self.reader;
-        let read = reader.carried(stream).and_then(|it| Ok((it, reader.read_stream(stream)?)));
-        let (carried, records) = match read {
+        let (carried, records) = match self.read(stream) {
             Ok((None, records)) if records.is_empty() => return Ok(None),
             Ok(read) => read,
             Err(JournalError::Corrupt { .. }) => {
@@ -257,14 +269,19 @@ fn row_at(flows: &AllFlows, place: &Place) -> Option<Row> {
 
 /// When it got stuck; what is not known is the latest. Then where it stands, so that the order is whole.
 type Since = (u64, u128);
-/// A stuck record, spelled out only when it is among the first.
-type Stuck<'a> = (Since, Box<dyn FnOnce() -> StuckFacts + 'a>);
+/// A stuck record, explained only when it is among the first.
+type Stuck<'a> = (Since, Box<dyn FnOnce() -> Option<StuckFacts> + 'a>);
 
-fn stuck_of<'a, F: Answers>(
+fn stuck_of<'a, F: Explains>(
     replay: &'a Replay<F>,
-    pinned: Option<Sha256>,
+    flows: &'a AllFlows,
+    outlook: &'a Outlook,
     found: &mut Vec<Stuck<'a>>,
 ) {
+    let pinned = match outlook.pins.of(F::TAG) {
+        Pinned::Configured(pinned) => pinned,
+        Pinned::Unknown => None,
+    };
     for (stream, record) in replay.iter() {
         let state = match record {
             Replayed::Sound(State::Failed { .. }) => StuckState::Failed,
@@ -286,13 +303,16 @@ fn stuck_of<'a, F: Answers>(
         let known = sound.and_then(State::record);
         let since = known.map(|record| record.updated_at.seconds());
         let order = since.map_or(u64::MAX, |since| (since + 0.0).to_bits());
-        let facts = move || StuckFacts {
-            flow: F::TAG,
-            id: known.map(|record| F::identity(&record.binding).to_string()),
-            state,
-            since,
-            code: sound.and_then(State::error).map(ToString::to_string),
-            attempts: known.map_or(0, |record| record.attempts),
+        let facts = move || {
+            let explanation = match sound {
+                Some(sound) => explain_record(sound, flows, &outlook.view::<F>())?,
+                None => {
+                    let (code, place) = (ReplayError::Quarantined.to_string(), &outlook.place);
+                    explain_quarantined::<F>(None, None, &code, None, place)
+                }
+            };
+            let code = sound.and_then(State::error).map(ToString::to_string);
+            Some(StuckFacts { state, code, explanation })
         };
         found.push(((order, u128::from_be_bytes(stream.0)), Box::new(facts)));
     }

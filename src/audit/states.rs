@@ -1,12 +1,14 @@
 //! Every record's state, and one record's history, from a walk.
 
 use super::check::{Heads, anchored};
+use super::explain::Pins;
 use super::source::{Source, Walked};
 use leasehold_actors::agenda::{Agenda, Slot};
 use leasehold_actors::codec;
 use leasehold_actors::contract::text::Sha256;
 use leasehold_actors::contract::time::Timestamp;
 use leasehold_actors::control::{Controls, PausedScope, is_control};
+use leasehold_actors::explain::Pinned;
 use leasehold_actors::flows::all::AllFlows;
 use leasehold_actors::flows::delivery::DeliveryHealth;
 use leasehold_actors::flows::dispatch::DispatchHealth;
@@ -73,7 +75,7 @@ impl States {
     /// What stopped the walk: a list of half a journal would mislead. `audit` says more.
     pub fn read(source: &Source) -> Result<(Self, Walked), JournalError> {
         let (mut states, mut heads) = (Self::default(), Heads::default());
-        let mut walked = source.walk(&mut |item| {
+        let walked = source.walk(&mut |item| {
             let applied = match item {
                 Item::Record { stream, record, .. } => {
                     let body = record.ok().map(|record| record.body);
@@ -97,25 +99,33 @@ impl States {
             }
             Ok(())
         });
-        if let (Some(id), Some(anchors)) = (walked.journal, &walked.anchors) {
-            walked.doubt = anchored(id, anchors, &heads);
-        }
-        match walked.stopped.clone() {
-            Some(error) => Err(error),
-            None => Ok((states, walked)),
-        }
+        Ok((states, compared(walked, &heads)?))
     }
 
     /// Health of every flow as of a time. The journal alone does not tell which digests are expected.
     #[must_use]
     pub fn health(&self, now: Timestamp) -> AllHealth {
+        self.health_with(now, &Pins::default())
+    }
+
+    /// The same with the digests that are pinned, where these are known: what is registered under another
+    /// one is held (D9).
+    #[must_use]
+    pub fn health_with(&self, now: Timestamp, pins: &Pins) -> AllHealth {
         AllHealth {
-            dispatch: health(&self.flows.dispatch, now),
-            lifecycle: health(&self.flows.lifecycle, now),
-            notification: health(&self.flows.notification, now),
-            processing: health(&self.flows.processing, now),
-            delivery: health(&self.flows.delivery, now),
+            dispatch: health(&self.flows.dispatch, now, pins),
+            lifecycle: health(&self.flows.lifecycle, now, pins),
+            notification: health(&self.flows.notification, now, pins),
+            processing: health(&self.flows.processing, now, pins),
+            delivery: health(&self.flows.delivery, now, pins),
         }
+    }
+
+    /// Whether a record is under way that would be held under another digest (D9): then it matters
+    /// whether the pinned ones are known.
+    #[must_use]
+    pub fn depend_on_digests(&self) -> bool {
+        under_way(&self.flows.processing) || under_way(&self.flows.delivery)
     }
 
     /// All records, oldest first.
@@ -137,7 +147,30 @@ impl States {
     }
 }
 
-fn health<F: Answers>(replay: &Replay<F>, now: Timestamp) -> F::Health {
+/// Compares a walk that came to its end with the anchors.
+fn compared(mut walked: Walked, heads: &Heads) -> Result<Walked, JournalError> {
+    if let Some(error) = walked.stopped {
+        return Err(error);
+    }
+    if let (Some(id), Some(anchors)) = (walked.journal, &walked.anchors) {
+        walked.doubt = anchored(id, anchors, heads);
+    }
+    Ok(walked)
+}
+
+/// Whether a record is under way that was registered under a digest.
+fn under_way<F: Answers>(replay: &Replay<F>) -> bool {
+    replay.iter().any(|(_, record)| match record {
+        Replayed::Sound(state) => {
+            let active = state.kind().is_some_and(StateKind::is_active);
+            active && state.record().is_some_and(|record| F::digest(&record.binding).is_some())
+        }
+        Replayed::Quarantined => false,
+    })
+}
+
+fn health<F: Answers>(replay: &Replay<F>, now: Timestamp, pins: &Pins) -> F::Health {
+    let pinned = pins.of(F::TAG);
     let mut tally = Tally::default();
     let mut agenda = Agenda::default();
     for (_, record) in replay.iter() {
@@ -146,7 +179,11 @@ fn health<F: Answers>(replay: &Replay<F>, now: Timestamp) -> F::Health {
                 let class = class(state);
                 tally.shift(None, class);
                 if let Some(record) = state.record() {
-                    let digest = F::digest(&record.binding);
+                    // Where nothing is known of it, every record's own digest is as good as the pinned one.
+                    let digest = match pinned {
+                        Pinned::Configured(digest) => digest,
+                        Pinned::Unknown => F::digest(&record.binding),
+                    };
                     let slot = Slot::of(state, class, digest);
                     agenda.place(&F::identity(&record.binding), Slot::Idle, slot);
                 }
@@ -156,7 +193,11 @@ fn health<F: Answers>(replay: &Replay<F>, now: Timestamp) -> F::Health {
     }
     let (due, expired) = (agenda.due_count(now), agenda.expired_count(now));
     let (held, parked) = (agenda.held_count(), agenda.parked_count());
-    F::health(&HealthView { tally: &tally, due, expired, held, parked, expected: None })
+    let expected = match pinned {
+        Pinned::Configured(digest) => digest,
+        Pinned::Unknown => None,
+    };
+    F::health(&HealthView { tally: &tally, due, expired, held, parked, expected })
 }
 
 pub(super) fn row<F: Answers>(record: &Replayed<F>) -> Row {
@@ -213,16 +254,22 @@ pub struct History<S: Serialize> {
 }
 
 impl<S: Serialize> History<S> {
-    /// Reads the history of one record of a flow.
+    /// Reads the history of one record of a flow. What the anchors know better is told in
+    /// [`Walked::doubt`].
     ///
     /// # Errors
     /// What stopped the walk.
-    pub fn read<F>(source: &Source, identity: &str, now: Timestamp) -> Result<Self, JournalError>
+    pub fn read<F>(
+        source: &Source,
+        identity: &str,
+        now: Timestamp,
+    ) -> Result<(Self, Walked), JournalError>
     where
         F: Flow + Answers<Status = S>,
     {
         let wanted = stream_of(F::TAG, identity);
         let (mut replay, mut controls) = (Replay::<F>::default(), Controls::default());
+        let mut heads = Heads::default();
         let (events, paused) = (Vec::new(), Vec::new());
         let mut history = Self { archived: 0, events, replays: true, status: None, paused };
         let walked = source.walk(&mut |item| {
@@ -246,19 +293,19 @@ impl<S: Serialize> History<S> {
                 Item::Carried { stream, image, .. } if is_control(stream) => {
                     named_by_the_audit(controls.carry(stream, image.ok().as_deref()));
                 }
-                Item::Base(_) | Item::Carried { .. } | Item::Record { .. } | Item::Frame(_) => {}
+                Item::Base(base) => heads.base = Some(base),
+                Item::Frame(head) => heads.frames.push(head),
+                Item::Carried { .. } | Item::Record { .. } => {}
             }
             Ok(())
         });
-        if let Some(error) = walked.stopped {
-            return Err(error);
-        }
+        let walked = compared(walked, &heads)?;
         history.replays &= !matches!(replay.get(wanted), Some(Replayed::Quarantined));
         if let Some(Replayed::Sound(state)) = replay.get(wanted) {
             history.status = F::status(state, now);
             history.paused = covering(state, controls.paused());
         }
-        Ok(history)
+        Ok((history, walked))
     }
 }
 

@@ -14,6 +14,7 @@ use leasehold_actors::flows::dispatch::Dispatch;
 use leasehold_actors::flows::lifecycle::Lifecycle;
 use leasehold_actors::flows::notification::Notify;
 use leasehold_actors::flows::processing::Processing;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 /// Say why a record is not delivered yet, when that changes, and what can be done.
@@ -33,8 +34,8 @@ pub(super) struct ExplainArguments {
     /// The time to judge leases and due times by, in seconds since 1970; now if not given
     #[arg(long, value_name = "T")]
     as_of: Option<f64>,
-    /// Configuration file with the digests that are pinned; without one it is not told whether a record
-    /// is held under another digest
+    /// Configuration file with the digests that are pinned and unclean_losses_max; without one it is not
+    /// told whether a record is held under another digest, nor how many leases it may still lose
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// One JSON object
@@ -42,11 +43,13 @@ pub(super) struct ExplainArguments {
     json: bool,
 }
 
-/// The digests a configuration pins.
+/// What explanations need of a configuration.
 pub(super) fn pins(config: Option<&Path>) -> Result<Pins, Failed> {
     let Some(path) = config else { return Ok(Pins::default()) };
-    let (receiver, source) = Config::read(path)?.digests()?;
-    Ok(Pins::configured(receiver, source))
+    let config = Config::read(path)?;
+    let (receiver, source) = config.digests()?;
+    let losses_max = NonZeroU32::new(config.unclean_losses_max);
+    Ok(Pins::configured(receiver, source).with_unclean_losses_max(losses_max))
 }
 
 pub(super) fn run(arguments: &ExplainArguments) -> Result<Ended, Failed> {

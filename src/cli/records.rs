@@ -1,7 +1,9 @@
 //! `leasehold health`, `list` and `show`: what is in a journal.
 
+use super::explain::pins;
 use super::failure::Failed;
 use super::{Ended, pauses, print};
+use crate::audit::explain::NOT_COMPARED;
 use crate::audit::source::{LARGE_BYTES, Walked};
 use crate::audit::{Finding, Happening, History, Row, Source, States};
 use crate::clock::{Clock as _, SystemClock};
@@ -88,8 +90,9 @@ impl FlowName {
 
 /// Print the health of every flow.
 ///
-/// Exits with 1 when a flow is blocked: a lease ran out, or a record failed or is quarantined. What is
-/// paused is shown beside the flows, with who and why, and blocks none.
+/// Exits with 1 when a flow is blocked: a lease ran out, or a record failed, is quarantined, or, where the
+/// configuration says which digests are pinned, is registered under another one. What is paused is shown
+/// beside the flows, with who and why, and blocks none.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  leasehold health demo-journal")]
 pub(super) struct HealthArguments {
@@ -98,6 +101,10 @@ pub(super) struct HealthArguments {
     /// The time to judge leases and due times by, in seconds since 1970; now if not given
     #[arg(long, value_name = "T")]
     as_of: Option<f64>,
+    /// Configuration file with the digests that are pinned; without one it is not told which records are
+    /// held under another digest
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// One JSON object
     #[arg(long)]
     json: bool,
@@ -171,17 +178,23 @@ pub(super) fn doubted(walked: &Walked) {
 
 pub(super) fn health(arguments: &HealthArguments) -> Result<Ended, Failed> {
     let now = as_of(arguments.as_of)?;
+    let pins = pins(arguments.config.as_deref())?;
     let (states, whole) = states(&arguments.path)?;
-    let health = states.health(now);
+    let health = states.health_with(now, &pins);
+    let compared = pins.are_known() || !states.depend_on_digests();
     let value =
         serde_json::to_value(&health).map_err(|_| Failed::Output("the health has no form"))?;
     let flows = value.as_object().ok_or(Failed::Output("the health has no form"))?;
     let paused = states.flows.controls.paused();
     if arguments.json {
-        print::json(&Told { flows, paused: &paused })?;
+        let digests_compared = (!compared).then_some(false);
+        print::json(&Told { flows, paused: &paused, digests_compared })?;
     } else {
         flows.iter().try_for_each(|(flow, health)| health_lines(flow, health))?;
         pauses::lines(&paused).iter().try_for_each(|line| print::line(line))?;
+        if !compared {
+            print::line(NOT_COMPARED)?;
+        }
     }
     let fine = whole && flows.values().all(|health| health["status"] == "ok");
     Ok(if fine { Ended::Fine } else { Ended::Findings })
@@ -194,6 +207,9 @@ struct Told<'a> {
     flows: &'a Map<String, Value>,
     #[serde(skip_serializing_if = "<[PausedScope]>::is_empty")]
     paused: &'a [PausedScope],
+    /// `false` where it matters and no configuration was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digests_compared: Option<bool>,
 }
 
 /// One flow's health; a flow without records takes no lines.
@@ -273,7 +289,8 @@ fn history<F: Answers>(
     arguments: &ShowArguments,
     now: Timestamp,
 ) -> Result<Ended, Failed> {
-    let history = History::read::<F>(source, &arguments.id, now)?;
+    let (history, walked) = History::read::<F>(source, &arguments.id, now)?;
+    doubted(&walked);
     if arguments.json {
         print::json(&history)?;
     } else {
@@ -294,7 +311,8 @@ fn history<F: Answers>(
     } else if !history.replays {
         eprintln!("leasehold: replay_invalid: this record does not replay; see `leasehold audit`");
     }
-    Ok(if history.status.is_some() && history.replays { Ended::Fine } else { Ended::Findings })
+    let sound = history.status.is_some() && history.replays && walked.doubt.is_none();
+    Ok(if sound { Ended::Fine } else { Ended::Findings })
 }
 
 /// One line of a history.

@@ -6,7 +6,7 @@ use super::explain::pins;
 use super::failure::Failed;
 use super::records::{as_of, open};
 use super::{Ended, print};
-use crate::report::document::headline;
+use crate::report::document::{headline, not_compared};
 use crate::report::{About, Facts, Verdict, document};
 use clap::Args;
 use leasehold_actors::explain::Place;
@@ -71,8 +71,11 @@ pub(super) fn run(arguments: &ReportArguments) -> Result<Ended, Failed> {
     let about = About { title: &arguments.title, name: &name, is_archive, now };
     write(&arguments.output, arguments.force, &document(&facts, &about))?;
     print::line(&headline(&facts))?;
+    if let Some(said) = not_compared(&facts) {
+        print::line(said)?;
+    }
     Ok(match facts.verdict() {
-        Verdict::Done | Verdict::OnItsWay => Ended::Fine,
+        Verdict::Done | Verdict::OnItsWay | Verdict::Paused => Ended::Fine,
         Verdict::NeedsSomebody | Verdict::DoesNotVerify => Ended::Findings,
     })
 }

@@ -4,17 +4,20 @@
 //! look at every record. Must not know HTTP.
 
 use crate::audit::AllHealth;
-use crate::audit::live::{Live, Pinned};
+use crate::audit::Pins;
+use crate::audit::live::{Live, Outlook};
 use crate::clock::Clock;
 use crate::destination::Destination;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::handle::Handle;
+use crate::intervene::Intervened;
 use crate::overview::{
-    FlowFigures, HealthFigures, JournalOverview, Overview, PausedOverview, Rings, Sides,
-    StuckRecord, Typed, assemble,
+    DestinationOverview, FlowFigures, FlowOverview, HealthFigures, JournalOverview, Overview,
+    PausedOverview, Rings, Sides, StuckRecord, assemble,
 };
-use leasehold_actors::control::PausedScope;
+use leasehold_actors::control::{Command, PausedScope, Scope};
+use leasehold_actors::explain::Place;
 use leasehold_actors::flows::Answers;
 use leasehold_actors::flows::delivery::Delivery;
 use leasehold_actors::flows::dispatch::Dispatch;
@@ -83,9 +86,31 @@ pub(crate) struct Desk {
     steering: Steering,
     destinations: Vec<Destination>,
     live: Arc<Live>,
-    typed: Typed,
+    pins: Pins,
+    /// How it is asked, as commands say it.
+    place: Place,
     /// When it was looked for, by the clock that never jumps, and what was found.
-    stuck: Mutex<Option<(f64, Vec<StuckRecord>)>>,
+    stuck: Mutex<Option<(f64, StuckCount, Vec<StuckRecord>)>>,
+}
+
+/// How many records are stuck, as the flows count them. When that changes the list is looked for anew, so
+/// that it never contradicts the verdict beside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct StuckCount {
+    failed: u64,
+    held: u64,
+    quarantined: u64,
+}
+
+impl StuckCount {
+    fn of(flows: &[FlowOverview]) -> Self {
+        let failed = |flow: &FlowOverview| flow.counts.get("failed").copied().unwrap_or(0);
+        Self {
+            failed: flows.iter().map(failed).sum(),
+            held: flows.iter().map(|flow| flow.held).sum(),
+            quarantined: flows.iter().map(|flow| flow.quarantined).sum(),
+        }
+    }
 }
 
 impl Desk {
@@ -93,9 +118,14 @@ impl Desk {
         engine: &Engine,
         (activity, destinations): (Arc<Activity>, Vec<Destination>),
         ceilings: Ceilings,
-        typed: Typed,
+        place: Place,
     ) -> Self {
+        let [receiver, source] =
+            [engine.processing().terms.expected, engine.delivery().terms.expected];
+        let losses_max = engine.dispatch().terms.unclean_losses_max;
         Self {
+            pins: Pins::configured(receiver, source).with_unclean_losses_max(losses_max),
+            place,
             dispatch: engine.dispatch().clone(),
             lifecycle: engine.lifecycle().clone(),
             notification: engine.notification().clone(),
@@ -106,7 +136,6 @@ impl Desk {
             steering: engine.steering().clone(),
             destinations,
             live: Arc::new(Live::new(Arc::clone(engine.reader()))),
-            typed,
             stuck: Mutex::default(),
         }
     }
@@ -114,6 +143,25 @@ impl Desk {
     /// What is paused.
     pub(crate) fn paused(&self) -> Vec<PausedScope> {
         self.steering.paused().to_vec()
+    }
+
+    /// Pauses a scope, or lets it go on.
+    pub(crate) async fn steer(
+        &self,
+        scope: Scope,
+        command: Command,
+    ) -> Result<Intervened<Option<PausedScope>>, Error> {
+        crate::controls::steer(&self.steering, self.dispatch.clock(), scope, command).await
+    }
+
+    /// What explanations are made with.
+    pub(crate) fn outlook(&self) -> Result<Outlook, Error> {
+        Ok(Outlook { pins: self.pins, place: self.place.clone(), now: self.dispatch.now()? })
+    }
+
+    /// The other sides, where calls to them are limited.
+    pub(crate) fn destinations(&self) -> Vec<DestinationOverview> {
+        self.destinations.iter().map(|side| side.view().into()).collect()
     }
 
     pub(crate) fn steady_seconds(&self) -> f64 {
@@ -137,16 +185,6 @@ impl Desk {
 
     /// How everything stands, but for what is stuck: that costs a look at every record.
     pub(crate) async fn levels(&self) -> Result<Overview, Error> {
-        self.overview_with(Vec::new()).await
-    }
-
-    /// How everything stands.
-    pub(crate) async fn overview(&self) -> Result<Overview, Error> {
-        let stuck = self.stuck().await?;
-        self.overview_with(stuck).await
-    }
-
-    async fn overview_with(&self, stuck: Vec<StuckRecord>) -> Result<Overview, Error> {
         let flows = vec![
             figures(&self.dispatch).await?,
             figures(&self.lifecycle).await?,
@@ -164,27 +202,32 @@ impl Desk {
         };
         let at = self.dispatch.now()?.seconds();
         let sides = Sides {
-            destinations: self.destinations.iter().map(|side| side.view().into()).collect(),
+            destinations: self.destinations(),
             paused: self.paused().into_iter().map(PausedOverview::from).collect(),
         };
-        Ok(assemble(at, journal, flows, sides, &self.activity.read(), stuck))
+        Ok(assemble(at, journal, flows, sides, &self.activity.read(), Vec::new()))
     }
 
-    async fn stuck(&self) -> Result<Vec<StuckRecord>, Error> {
+    /// How everything stands.
+    pub(crate) async fn overview(&self) -> Result<Overview, Error> {
+        let mut overview = self.levels().await?;
+        overview.stuck = self.stuck(StuckCount::of(&overview.flows)).await?;
+        Ok(overview)
+    }
+
+    async fn stuck(&self, count: StuckCount) -> Result<Vec<StuckRecord>, Error> {
         let now = self.steady_seconds();
-        if let Some((at, stuck)) = &*self.stuck.lock().unwrap_or_else(PoisonError::into_inner)
+        if let Some((at, then, stuck)) = &*self.stuck.lock().unwrap_or_else(PoisonError::into_inner)
             && now - at < STUCK_SECONDS
+            && *then == count
         {
             return Ok(stuck.clone());
         }
-        let pinned = Pinned {
-            processing: self.processing.terms.expected,
-            delivery: self.delivery.terms.expected,
-        };
-        let facts = self.looking(move |live| live.stuck(now, pinned)).await?;
-        let stuck: Vec<_> =
-            facts.into_iter().map(|facts| StuckRecord::of(facts, &self.typed)).collect();
-        *self.stuck.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, stuck.clone()));
+        let outlook = self.outlook()?;
+        let facts = self.looking(move |live| live.stuck(now, &outlook)).await?;
+        let stuck: Vec<_> = facts.into_iter().map(StuckRecord::of).collect();
+        *self.stuck.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some((now, count, stuck.clone()));
         Ok(stuck)
     }
 

@@ -10,7 +10,9 @@
 //! | --- | --- |
 //! | `POST /v1/dispatch`, `POST /v1/delivery` | registers the document; 201, or 200 when it was known |
 //! | `GET /v1/{flow}/{id}` | one record's status; of delivery `{operation}/{id}` |
+//! | `GET /v1/{flow}/{id}/explain` | why it stands where it stands, as `leasehold explain --json` says it |
 //! | `POST /v1/{flow}/{id}/{requeue,dismiss,repin}` | what an operator does, with `by` and `why` |
+//! | `POST /v1/pause`, `POST /v1/resume` | pauses a `scope` (`flow/NAME`, `site/ID`, `destination/NAME`), with `by` and `why` |
 //! | `GET /v1/records` | a page of records: `flow`, `state`, `site`, `after`, `limit` |
 //! | `GET /v1/health`, `GET /v1/overview` | every flow's health; [`crate::overview::Overview`] |
 //! | `GET /metrics` | everything that is counted, as Prometheus reads it |
@@ -23,7 +25,8 @@
 //! | `guard` | who may ask, and how much at once |
 //! | [`session`] | tokens and sessions of browsers |
 //! | [`desk`] | what is asked of the engine |
-//! | `records`, `standing` | the requests about records, and about everything |
+//! | `records`, `pauses`, `standing` | the requests about records, about what is paused, about everything |
+//! | `why` | one record's explanation, as JSON and on its page |
 //! | `page`, `table`, `login` | pages, the tables in them, and how a browser gets to see them |
 //! | [`answer`] | the form of answers and refusals |
 
@@ -33,18 +36,19 @@ mod guard;
 pub mod listen;
 mod login;
 mod page;
+mod pauses;
 mod records;
 pub mod session;
 #[cfg(unix)]
 mod socket;
 mod standing;
 mod table;
+mod why;
 
 use crate::clock::Entropy;
 use crate::destination::Destination;
 use crate::engine::Engine;
 use crate::metrics::Prometheus;
-use crate::overview::Typed;
 use answer::Refused;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -52,6 +56,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use desk::{Activity, Ceilings, Desk};
 use leasehold_actors::contract::MESSAGE_BYTES_MAX;
+use leasehold_actors::explain;
 use listen::{Listening, Place};
 use session::{Sessions, Token};
 use std::net::SocketAddr;
@@ -179,28 +184,19 @@ impl Door {
 }
 
 /// How its requests are typed on a command line.
-fn typed(place: &Place) -> Typed {
+fn typed(place: &Place) -> explain::Place {
     match place {
-        Place::Tcp { address, .. } => Typed {
-            program: "curl -H \"Authorization: Bearer $LEASEHOLD_TOKEN\"".to_owned(),
-            origin: format!("http://{address}"),
-        },
+        Place::Tcp { address, .. } => {
+            let program = "curl -H \"Authorization: Bearer $LEASEHOLD_TOKEN\"";
+            explain::Place::door(program, &format!("http://{address}"))
+        }
         #[cfg(unix)]
-        Place::Socket { path, .. } => Typed {
-            program: format!("curl --unix-socket {}", quoted(&path.display().to_string())),
-            origin: "http://localhost".to_owned(),
-        },
+        Place::Socket { path, .. } => {
+            let path = explain::action::quoted(&path.display().to_string());
+            let program = format!("curl --unix-socket {path}");
+            explain::Place::door(&program, "http://localhost")
+        }
     }
-}
-
-/// A word as a shell reads it back.
-#[cfg(unix)]
-fn quoted(word: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
-    if !word.is_empty() && word.bytes().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 fn router(inside: Arc<Inside>) -> Router {
@@ -212,7 +208,9 @@ fn router(inside: Arc<Inside>) -> Router {
         .route("/v1/records", get(records::list))
         .route("/v1/health", get(standing::health))
         .route("/v1/overview", get(standing::overview))
-        .route("/v1/{flow}/{*rest}", get(records::status).post(records::intervene))
+        .route("/v1/pause", post(pauses::pause))
+        .route("/v1/resume", post(pauses::resume))
+        .route("/v1/{flow}/{*rest}", get(records::read).post(records::intervene))
         .route("/metrics", get(standing::metrics))
         .route("/healthz", get(standing::healthz))
         .route("/", get(page::dashboard))
@@ -224,18 +222,4 @@ fn router(inside: Arc<Inside>) -> Router {
         .layer(DefaultBodyLimit::max(MESSAGE_BYTES_MAX))
         .layer(from_fn_with_state(Arc::clone(&inside), guard::guard))
         .with_state(inside)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[cfg(unix)]
-    #[test]
-    fn a_path_is_typed_as_a_shell_reads_it() {
-        assert_eq!(quoted("/run/lease-hold_1.sock"), "/run/lease-hold_1.sock");
-        assert_eq!(quoted("a b"), "'a b'");
-        assert_eq!(quoted("it's"), "'it'\\''s'");
-        assert_eq!(quoted(""), "''");
-    }
 }

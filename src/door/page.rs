@@ -7,14 +7,15 @@ use super::Inside;
 use super::answer::{Refused, with_type};
 use super::records::flow;
 use super::table::{destinations, flows, paused, stuck as stuck_table, time};
+use super::why;
 use crate::audit::{Happening, History};
-use crate::error::Error;
 use crate::overview::{Overview, Standing};
 use crate::pages::{Column, Tone, facts, notice, page_with_head, table};
 use axum::body::Body;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::{Response, StatusCode};
-use leasehold_actors::control::PausedScope;
+use leasehold_actors::control::Side;
+use leasehold_actors::explain::{Explains, Explanation};
 use leasehold_actors::flows::Answers;
 use leasehold_actors::flows::delivery::Delivery;
 use leasehold_actors::flows::dispatch::Dispatch;
@@ -162,14 +163,17 @@ pub(super) async fn record(
     }
 }
 
-async fn timeline<F: Answers>(inside: &Inside, id: String) -> Answer {
-    let now = inside.desk.dispatch.now().map_err(Error::from)?;
-    let (asked, paused) = (id.clone(), inside.desk.paused());
+async fn timeline<F: Explains>(inside: &Inside, id: String) -> Answer {
+    let outlook = inside.desk.outlook()?;
+    let (asked, now, paused) = (id.clone(), outlook.now, inside.desk.paused());
     let found = inside
         .desk
-        .looking(move |live| of_history::<F>(live.history::<F>(&asked, now, paused)?))
+        .looking(move |live| {
+            let history = live.history::<F>(&asked, now, paused.clone())?;
+            of_history::<F>(history, live.explain::<F>(&asked, &outlook, paused)?)
+        })
         .await?;
-    let Some(Found { status, events, archived, replays, paused }) = found else {
+    let Some(Found { status, events, archived, replays, explanation }) = found else {
         let body = html! {
             p { a href="/" { "Everything" } }
             (notice(Tone::Quiet, "There is no such record.", &html! {}))
@@ -177,18 +181,19 @@ async fn timeline<F: Answers>(inside: &Inside, id: String) -> Answer {
         return answer(StatusCode::NOT_FOUND, "Leasehold: no record", None, &body);
     };
     let title = format!("{} {id}", F::TAG.name());
+    let destinations = inside.desk.destinations();
+    let side = destinations.iter().find(|side| side.name == Side::of(F::TAG).name());
     let body = html! {
         p { a href="/" { "Everything" } }
         h1 { (title) }
         @if !replays {
             (notice(Tone::Trouble, "This record does not replay.", &html! {}))
         }
-        @for scope in paused {
-            @let PausedScope { scope, since, intervention } = scope;
-            (notice(Tone::Waiting, "It is paused.", &html! {
-                p { code { (scope) } " since " (time(since.seconds())) " by " (intervention.by.as_str()) ": " (intervention.why.as_str()) }
-            }))
+        @if let Some(explanation) = &explanation {
+            h2 { "Why it stands where it stands" }
+            (why::section(explanation, side, now.seconds()))
         }
+        h2 { "What happened" }
         @if archived > 0 {
             p { (archived) " earlier events are in archives." }
         }
@@ -209,18 +214,18 @@ struct Found {
     /// Events that are in archives.
     archived: u32,
     replays: bool,
-    /// What keeps it.
-    paused: Vec<PausedScope>,
+    explanation: Option<Explanation>,
 }
 
 fn of_history<F: Answers>(
     history: Option<History<F::Status>>,
+    explanation: Option<Explanation>,
 ) -> Result<Option<Found>, JournalError> {
-    let Some(History { archived, events, replays, status, paused }) = history else {
+    let Some(History { archived, events, replays, status, .. }) = history else {
         return Ok(None);
     };
     let status = serde_json::to_value(status).map_err(|_| JournalError::Payload)?;
-    Ok(Some(Found { status, events, archived, replays, paused }))
+    Ok(Some(Found { status, events, archived, replays, explanation }))
 }
 
 fn happenings(events: &[Happening]) -> Markup {

@@ -2,8 +2,8 @@
 //!
 //! Owns the form of these requests. Must not judge a document or decide anything about a record.
 
-use super::Inside;
 use super::answer::{Refused, json};
+use super::{Inside, why};
 use crate::audit::Row;
 use crate::audit::live::{Place, Wanted, is_state};
 use crate::handle::{Handle, Registered};
@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 type Answer = Result<Response<Body>, Refused>;
 type Shared = State<Arc<Inside>>;
-type Given = Result<Bytes, BytesRejection>;
+pub(super) type Given = Result<Bytes, BytesRejection>;
 
 /// Records on a page where nothing is said.
 const LIMIT: usize = 100;
@@ -29,7 +29,7 @@ const LIMIT: usize = 100;
 const LIMIT_MAX: usize = 1000;
 
 /// A body, whole and within the limit.
-fn body(given: Given) -> Result<Bytes, Refused> {
+pub(super) fn body(given: Given) -> Result<Bytes, Refused> {
     given.map_err(|rejection| match rejection.into_response().status() {
         StatusCode::PAYLOAD_TOO_LARGE => Refused::TooLarge,
         _ => Refused::Body,
@@ -70,12 +70,21 @@ pub(super) fn flow(name: &str) -> Result<FlowTag, Refused> {
     FlowTag::ALL.into_iter().find(|flow| flow.name() == name).ok_or(Refused::Route)
 }
 
-pub(super) async fn status(
+/// One record's status, or its explanation.
+pub(super) async fn read(
     State(inside): Shared,
-    Path((name, id)): Path<(String, String)>,
+    Path((name, rest)): Path<(String, String)>,
 ) -> Answer {
+    let flow = flow(&name)?;
+    match why::asked_about(flow, &rest) {
+        Some(id) => why::explain(&inside, flow, id).await,
+        None => status(&inside, flow, rest).await,
+    }
+}
+
+async fn status(inside: &Inside, flow: FlowTag, id: String) -> Answer {
     let desk = &inside.desk;
-    match flow(&name)? {
+    match flow {
         FlowTag::Dispatch => json(StatusCode::OK, &desk.dispatch.status(&id).await?),
         FlowTag::Lifecycle => json(StatusCode::OK, &desk.lifecycle.status(&id).await?),
         FlowTag::Notification => json(StatusCode::OK, &desk.notification.status(&id).await?),

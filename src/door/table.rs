@@ -91,7 +91,7 @@ pub(super) fn stuck(records: &[StuckRecord], at: f64) -> Markup {
     let columns = [
         ("record", Column::Name),
         ("since", Column::Text),
-        ("why", Column::Text),
+        ("waits for", Column::Text),
         ("what to do", Column::Text),
     ];
     let rows: Vec<_> = records.iter().map(|record| stuck_row(record, at)).collect();
@@ -119,10 +119,7 @@ fn stuck_row(record: &StuckRecord, at: f64) -> Vec<Markup> {
                 None => "-",
             }
         },
-        html! {
-            (record.why)
-            @if let Some(code) = &record.code { ": " code { (code) } }
-        },
+        html! { (record.why) },
         html! { code { (record.action) } },
     ]
 }

@@ -5,6 +5,7 @@
 use super::facts::{Facts, Verdict};
 use super::sections;
 use crate::audit::Finding;
+use crate::audit::explain::NOT_COMPARED;
 use crate::pages::{Column, Tone, badge, commands, facts as named, notice, page, table};
 use crate::times::{exact, to_the_second};
 use leasehold_actors::contract::time::Timestamp;
@@ -15,6 +16,8 @@ use maud::{Markup, html};
 
 /// Findings that are listed.
 const FINDINGS_MAX: usize = 100;
+/// Paused scopes that the headline names.
+const SCOPES_MAX: usize = 3;
 
 /// What a report is about, beside its facts.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +39,10 @@ pub fn document(facts: &Facts, about: &About<'_>) -> String {
         h1 { (about.title) }
         (verdict(facts))
         (summary(facts, about))
+        @if !facts.pauses.scopes.is_empty() {
+            h2 { "What is paused" }
+            (sections::paused(facts, about.now))
+        }
         h2 { "Does it verify?" }
         (audited(facts, about))
         @if let Some(health) = &facts.health {
@@ -46,6 +53,7 @@ pub fn document(facts: &Facts, about: &About<'_>) -> String {
         (sections::activity(facts))
         h2 { "Attempts" }
         (sections::attempts(facts))
+        (sections::leases(facts))
         h2 { "Failures" }
         (sections::failures(facts))
         h2 { "What is not done, and why" }
@@ -61,6 +69,7 @@ pub fn document(facts: &Facts, about: &About<'_>) -> String {
 /// What it comes to, in one sentence.
 #[must_use]
 pub fn headline(facts: &Facts) -> String {
+    let paused = paused(facts);
     match facts.verdict() {
         Verdict::Done => {
             "All is well: everything verifies and every record is at its end.".to_owned()
@@ -69,20 +78,54 @@ pub fn headline(facts: &Facts) -> String {
             let open = sections::records(facts.stuck.open);
             format!("All is well: everything verifies, {open} on the way.")
         }
-        Verdict::NeedsSomebody => "Everything verifies, and something needs somebody.".to_owned(),
-        Verdict::DoesNotVerify => "Not everything in this journal verifies.".to_owned(),
+        Verdict::Paused => {
+            let waits = match facts.stuck.paused {
+                0 => "No record waits".to_owned(),
+                1 => "1 record waits".to_owned(),
+                waiting => format!("{waiting} records wait"),
+            };
+            format!("Everything verifies{paused}. {waits} for that.")
+        }
+        Verdict::NeedsSomebody => {
+            format!("Everything verifies, and something needs somebody{paused}.")
+        }
+        Verdict::DoesNotVerify => format!("Not everything in this journal verifies{paused}."),
     }
+}
+
+/// The scopes that are paused, as a sentence ends; the first ones, where there are many.
+fn paused(facts: &Facts) -> String {
+    let scopes = &facts.pauses.scopes;
+    if scopes.is_empty() {
+        return String::new();
+    }
+    let first = scopes.iter().take(SCOPES_MAX).map(|paused| paused.scope.to_string());
+    let more = match scopes.len().saturating_sub(SCOPES_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("; paused: {}{more}", first.collect::<Vec<_>>().join(", "))
+}
+
+/// What could not be told for want of a configuration, where that matters.
+#[must_use]
+pub fn not_compared(facts: &Facts) -> Option<&'static str> {
+    (facts.stuck.digest_unknown > 0).then_some(NOT_COMPARED)
 }
 
 fn verdict(facts: &Facts) -> Markup {
     let tone = match facts.verdict() {
         Verdict::Done | Verdict::OnItsWay => Tone::Fine,
+        Verdict::Paused => Tone::Waiting,
         Verdict::NeedsSomebody | Verdict::DoesNotVerify => Tone::Trouble,
     };
     let troubles = sections::troubles(facts);
     let more = html! {
         @if !troubles.is_empty() {
             ul { @for trouble in &troubles { li { (trouble) } } }
+        }
+        @if let Some(said) = not_compared(facts) {
+            p { (said) }
         }
     };
     notice(tone, &headline(facts), &more)

@@ -3,6 +3,7 @@
 //! Owns the counting. A journal that verifies only so far is told so far: the audit says where it ends.
 
 use super::activity::Activity;
+use super::operation::{Leases, Pauses};
 use super::stuck::Stuck;
 use crate::audit::states::AllHealth;
 use crate::audit::{Pins, Report, Source, States, audit};
@@ -35,6 +36,10 @@ pub struct Facts {
     pub polls: BTreeMap<u32, u64>,
     /// Failures by flow and code.
     pub failures: Vec<Failure>,
+    /// How leases ended.
+    pub leases: Leases,
+    /// What is paused.
+    pub pauses: Pauses,
     /// The records that are not done.
     pub stuck: Stuck,
 }
@@ -61,6 +66,8 @@ pub enum Verdict {
     Done,
     /// Everything verifies, and what is not done is on its way.
     OnItsWay,
+    /// Everything verifies, nothing needs somebody, and an operator paused something.
+    Paused,
     /// Everything verifies, and something needs somebody.
     NeedsSomebody,
     /// Not everything verifies.
@@ -82,14 +89,16 @@ impl Facts {
         let states = States { flows };
         let mut facts = Self {
             audit,
-            health: Some(states.health(now)),
+            health: Some(states.health_with(now, pins)),
             span_seconds: seen.span,
+            leases: seen.leases,
+            pauses: Pauses::of(states.flows.controls.paused()),
             activity: std::mem::take(&mut seen.activity),
             ..Self::empty(Report::unreadable(&JournalError::Missing))
         };
         let flows = &states.flows;
         for flow in FlowTag::ALL {
-            let view = View { now, pinned: pins.of(flow), place };
+            let view = pins.view(flow, now, place);
             match flow {
                 FlowTag::Dispatch => facts.count(&flows.dispatch, flows, &seen, &view),
                 FlowTag::Lifecycle => facts.count(&flows.lifecycle, flows, &seen, &view),
@@ -116,6 +125,8 @@ impl Facts {
             attempts: BTreeMap::new(),
             polls: BTreeMap::new(),
             failures: Vec::new(),
+            leases: Leases::default(),
+            pauses: Pauses::default(),
             stuck: Stuck::default(),
         }
     }
@@ -139,6 +150,8 @@ impl Facts {
             Verdict::DoesNotVerify
         } else if blocked || self.stuck.need_somebody > 0 {
             Verdict::NeedsSomebody
+        } else if !self.pauses.scopes.is_empty() {
+            Verdict::Paused
         } else if self.stuck.open > 0 {
             Verdict::OnItsWay
         } else {
@@ -183,6 +196,11 @@ impl Facts {
             if !matches!(state, State::Completed { .. })
                 && let Some(one) = explain_record(state, flows, view)
             {
+                if let Some(lost) = one.lost_leases.filter(|_| one.is_open()) {
+                    let most = &mut self.leases.lost_in_a_row_max;
+                    *most = (*most).max(lost.lost);
+                }
+                self.pauses.take(&one);
                 self.stuck.take(one);
             }
         }
@@ -231,6 +249,7 @@ fn example<F: Explains>(replay: &Replay<F>, wanted: &str) -> Option<String> {
 struct Seen {
     span: Option<(f64, f64)>,
     activity: Activity,
+    leases: Leases,
     /// Attempts that failed, and the first record of each code.
     failures: BTreeMap<(FlowTag, String), (u64, StreamId)>,
     /// Where records stopped to replay, and why.
@@ -254,8 +273,11 @@ impl Seen {
                     }
                     Some(FlowTag::Processing) => self.apply(&mut flows.processing, stream, body),
                     Some(FlowTag::Delivery) => self.apply(&mut flows.delivery, stream, body),
-                    // The audit names it.
-                    None => None,
+                    // A pause or a resume; the audit names what is neither, or does not replay.
+                    None => {
+                        flows.apply(stream, body);
+                        None
+                    }
                 };
                 if let Some(code) = broken {
                     self.damages.entry(stream).or_insert((sequence, code));
@@ -287,6 +309,7 @@ impl Seen {
         let at = event.at().seconds();
         let (first, last) = self.span.unwrap_or((at, at));
         self.span = Some((first.min(at), last.max(at)));
+        self.leases.take(&event);
         match &event {
             Event::Registered { settled, .. } => {
                 self.activity.registered.push(at);

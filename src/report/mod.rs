@@ -8,12 +8,14 @@
 //! | [`facts`] | what is read from the journal |
 //! | [`stuck`] | the records that are not done, the most urgent first |
 //! | [`activity`] | events in stretches of time |
+//! | [`operation`] | leases given out, given back and lost; what is paused |
 //! | [`document`] | the page |
 //! | `sections` | its tables and drawings |
 
 pub mod activity;
 pub mod document;
 pub mod facts;
+pub mod operation;
 mod sections;
 pub mod stuck;
 

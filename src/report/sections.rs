@@ -4,13 +4,15 @@
 
 use super::activity::Stretches;
 use super::facts::{Facts, Failure};
+use super::operation::Leases;
 use super::stuck::KEPT_MAX;
-use crate::audit::explain::moves_on;
+use crate::audit::explain::{at, moves_on};
 use crate::audit::states::AllHealth;
 use crate::pages::charts::{Chart, Series, bars};
-use crate::pages::{Column, Tone, badge, figure, table};
-use crate::times::{exact, relative, to_the_second};
+use crate::pages::{Column, Tone, badge, facts as named, figure, table};
+use crate::times::to_the_second;
 use leasehold_actors::contract::time::Timestamp;
+use leasehold_actors::control::PausedScope;
 use leasehold_actors::explain::Explanation;
 use maud::{Markup, html};
 use serde_json::{Map, Value};
@@ -192,6 +194,49 @@ pub(super) fn attempts(facts: &Facts) -> Markup {
     }
 }
 
+/// How leases ended that settled nothing.
+pub(super) fn leases(facts: &Facts) -> Markup {
+    let Leases { taken, released, expired, abandoned, lost_in_a_row_max } = facts.leases;
+    html! {
+        (named(&[
+            ("Leases given out", html! { (taken) }),
+            ("given back, and their attempts count no more", html! { (released) }),
+            ("run out unsettled", html! { (expired) }),
+            ("ended because their engine was gone", html! { (abandoned) }),
+            ("most lost in a row by a record that is not done", html! { (lost_in_a_row_max) }),
+        ]))
+        @if facts.audit.archived > 0 {
+            p { "Leases whose events are in archives are not counted." }
+        }
+    }
+}
+
+/// What an operator paused.
+pub(super) fn paused(facts: &Facts, now: Timestamp) -> Markup {
+    let columns = [
+        ("paused", Column::Name),
+        ("since", Column::Text),
+        ("by", Column::Text),
+        ("why", Column::Text),
+        ("records not done", Column::Number),
+    ];
+    let rows = facts.pauses.scopes.iter().map(|PausedScope { scope, since, intervention }| {
+        vec![
+            html! { (scope) },
+            html! { (at(since.seconds(), now.seconds())) },
+            html! { (intervention.by.as_str()) },
+            html! { (intervention.why.as_str()) },
+            html! { (facts.pauses.waiting(scope)) },
+        ]
+    });
+    let about =
+        "Nothing of these is given out until it is resumed. A record may belong to several.";
+    html! {
+        p { (about) }
+        (table("Paused by an operator", &columns, &rows.collect::<Vec<_>>()))
+    }
+}
+
 pub(super) fn failures(facts: &Facts) -> Markup {
     if facts.failures.is_empty() {
         return html! { p { "No attempt failed." } };
@@ -240,10 +285,6 @@ pub(super) fn stuck(facts: &Facts, now: Timestamp) -> Markup {
             @if all.open > KEPT_MAX as u64 {
                 " The " (KEPT_MAX) " most urgent ones are listed."
             }
-            @if kept.iter().any(|one| one.digest_unknown) {
-                " Whether records are held under another digest was not looked at: no configuration was \
-                 given."
-            }
         }
         (table("Records that are not done, the most urgent first", &columns, &rows))
     }
@@ -259,7 +300,7 @@ fn stuck_row(one: &Explanation, now_seconds: f64) -> Vec<Markup> {
         html! { (moves_on(one, now_seconds)) },
         html! {
             @if let Some(since) = one.since {
-                (exact(since)) " (" (relative(since, now_seconds)) ")"
+                (at(since, now_seconds))
             }
         },
         html! { (one.rule.id()) ": " (one.rule.sentence()) },

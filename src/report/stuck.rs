@@ -21,6 +21,10 @@ pub struct Stuck {
     pub need_somebody: u64,
     /// How many of them are held under another digest than the one that is pinned (D9).
     pub held: u64,
+    /// How many of them an operator has to resume something for.
+    pub paused: u64,
+    /// How many of them may be held under another digest: it is not known which one is pinned.
+    pub digest_unknown: u64,
 }
 
 impl Stuck {
@@ -32,6 +36,8 @@ impl Stuck {
         self.open += 1;
         self.need_somebody += u64::from(explanation.needs_somebody());
         self.held += u64::from(matches!(explanation.waits_for, WaitsFor::Digest { .. }));
+        self.paused += u64::from(explanation.waits_for == WaitsFor::Pause);
+        self.digest_unknown += u64::from(explanation.digest_unknown);
         self.kept.push(explanation);
         if self.kept.len() >= GATHERED_MAX {
             self.cut();

@@ -180,6 +180,13 @@ fn an_older_copy_put_back_is_found_with_the_number_that_is_missing() {
         assert_eq!(output.status.code(), Some(1), "{command}");
         assert!(text(&output).contains("journal_behind_anchor"), "{command}: {}", text(&output));
     }
+    for command in ["show", "explain"] {
+        let record = ["dispatch", "hut-0001"];
+        let output = program().arg(command).arg(&path).args(record).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(1), "{command}");
+        assert!(text(&output).contains("journal_behind_anchor"), "{command}: {}", text(&output));
+        assert!(text(&output).contains("succeeded"), "{command} tells what is there");
+    }
     let output = deliver(&path, Path::new(&example("changes.ndjson")));
     assert_eq!(output.status.code(), Some(3));
     assert!(

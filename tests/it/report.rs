@@ -2,12 +2,13 @@
 
 use crate::damage;
 use crate::main_job::Place;
-use crate::support::{Scripted, change, example, marked, program, run, snapshots};
+use crate::support::{Scripted, accepted, change, example, marked, program, run, snapshots};
 use crate::wire_flows;
 use leasehold::audit::{Finding, Pins, Source};
 use leasehold::report::facts::Failure;
+use leasehold::report::operation::Leases;
 use leasehold::report::{About, Facts, Verdict, document};
-use leasehold::{JournalError, ManualClock, MemoryDisk};
+use leasehold::{Engine, JournalError, ManualClock, MemoryDisk, Scope};
 use leasehold_actors::contract::time::Timestamp;
 use leasehold_actors::explain::{self, explain_quarantined};
 use leasehold_actors::flows::dispatch::Dispatch;
@@ -92,6 +93,75 @@ fn a_report_counts_what_happened_and_says_what_needs_somebody() {
     assert_eq!(states, ["failed", "failed", "retry_wait", "leased"]);
     // Once the lease is over, it needs somebody too.
     assert_eq!(read(&path, 412.0).stuck.need_somebody, 3);
+}
+
+/// Leases of every end, and a pause that keeps two records of three.
+fn paused(place: &Place) -> PathBuf {
+    let (disk, clock) = (MemoryDisk::new(), ManualClock::at(100.0));
+    run(async {
+        let first = Engine::in_memory(&disk).clock(clock.clone()).open().await.expect("it opens");
+        let flow = first.dispatch();
+        for id in ["event-1", "event-2"] {
+            flow.enqueue(change(id), 5).await.expect("it is valid");
+        }
+        let claim = flow.claim("w", 60.0).await.expect("a claim").expect("due");
+        flow.release(&claim).await.expect("it is its own");
+        for _ in 0..2 {
+            flow.claim("w", 60.0).await.expect("a claim").expect("due");
+        }
+        // One runs out, the other is of an engine that is gone.
+        clock.set(130.0);
+        drop(first);
+        let second = Engine::in_memory(&disk).clock(clock.clone()).open().await.expect("it opens");
+        let flow = second.dispatch();
+        flow.claim("w", 60.0).await.expect("a claim").expect("due");
+        clock.set(190.0);
+        flow.claim("w", 60.0).await.expect("a claim").expect("due");
+        let claim = flow.claim("w", 60.0).await.expect("a claim").expect("due");
+        flow.complete(&claim, accepted(claim.request().event_id.as_str(), 2)).await.expect("live");
+        let other = change("event-3").replace("site-1", "site-2");
+        flow.enqueue(other, 5).await.expect("it is valid");
+        for scope in ["site/site-1", "flow/dispatch", "site/site-9"] {
+            let scope = Scope::new(scope).expect("a scope");
+            second.pause(scope, "maria", "<b>it is being mended").await.expect("it is");
+        }
+        second.close().await;
+    });
+    let (path, mut bytes) = (place.path("lived.leasehold"), Vec::new());
+    archive::export(&disk.medium(), &mut bytes).expect("it verifies");
+    std::fs::write(&path, bytes).expect("writable");
+    path
+}
+
+#[test]
+fn what_is_paused_is_in_the_headline_and_in_a_table_with_what_waits_for_it() {
+    let place = Place::new();
+    let facts = read(&paused(&place), 200.0);
+    assert_eq!(facts.verdict(), Verdict::Paused);
+    let headline = "Everything verifies; paused: flow/dispatch, site/site-1, site/site-9. \
+                    1 record waits for that.";
+    assert_eq!(document::headline(&facts), headline);
+    let waiting = facts.pauses.scopes.iter().map(|paused| facts.pauses.waiting(&paused.scope));
+    assert_eq!(waiting.collect::<Vec<_>>(), [2, 1, 0]);
+    assert_eq!((facts.stuck.open, facts.stuck.paused, facts.stuck.need_somebody), (2, 1, 0));
+    let page = document::document(&facts, &about(200.0));
+    assert!(page.contains(headline) && page.contains("&lt;b&gt;it is being mended"));
+    assert!(!page.contains("<b>it"), "{page}");
+    // What needs somebody goes first, and the pauses are told beside.
+    let facts = read(&paused(&place), 260.0);
+    assert_eq!(facts.verdict(), Verdict::NeedsSomebody);
+    assert!(
+        document::headline(&facts).ends_with("; paused: flow/dispatch, site/site-1, site/site-9.")
+    );
+}
+
+#[test]
+fn leases_are_counted_by_how_they_ended() {
+    let place = Place::new();
+    let facts = read(&paused(&place), 200.0);
+    let Leases { taken, released, expired, abandoned, lost_in_a_row_max } = facts.leases;
+    assert_eq!((taken, released), (6, 1));
+    assert_eq!((expired, abandoned, lost_in_a_row_max), (1, 2, 2));
 }
 
 #[test]

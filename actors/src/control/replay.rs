@@ -4,9 +4,11 @@
 //! holds nothing back, the audit names it, and pausing or resuming it is refused.
 
 use super::form;
-use super::scope::Scope;
+use super::scope::{Scope, Side};
 use super::state::{Control, Event, PausedScope, evolve};
+use crate::contract::text::Token;
 use crate::contract::time::Timestamp;
+use crate::record::FlowTag;
 use crate::replay::ReplayError;
 use leasehold_journal::{JournalError, StreamId};
 use serde::{Deserialize, Serialize};
@@ -137,6 +139,22 @@ impl Controls {
         paused
     }
 
+    /// What keeps records of this flow and site from being given out: their destination, their flow and
+    /// their site, as far as these are paused. Costs the same however many scopes there are.
+    #[must_use]
+    pub fn covering(&self, flow: FlowTag, site: &str) -> Vec<PausedScope> {
+        if self.kept.is_empty() {
+            return Vec::new();
+        }
+        let scopes = [
+            Some(Scope::Destination(Side::of(flow))),
+            Some(Scope::Flow(flow)),
+            Token::new(site).map(Scope::Site),
+        ];
+        let kept = scopes.into_iter().flatten().filter_map(|scope| self.kept.get(&scope.stream()));
+        kept.filter_map(Kept::control).filter_map(PausedScope::of).collect()
+    }
+
     /// The last time of one scope.
     #[must_use]
     pub fn last(&self, stream: StreamId) -> Option<Timestamp> {
@@ -207,6 +225,20 @@ mod tests {
         assert_eq!((controls.count(), controls.latest()), (3, Some(at(7.0))));
         assert_eq!(controls.last(scope("site/b").stream()), Some(at(5.0)));
         assert_eq!(Controls::default().latest(), None);
+    }
+
+    #[test]
+    fn what_covers_a_record_is_found_as_each_scope_says_itself() {
+        let controls = applied(&["site/a", "flow/dispatch", "destination/cms"]);
+        for flow in FlowTag::ALL {
+            for site in ["a", "b"] {
+                let mut one_by_one = controls.paused();
+                one_by_one.retain(|paused| paused.scope.covers(flow, site));
+                assert_eq!(controls.covering(flow, site), one_by_one, "{flow:?} {site}");
+            }
+        }
+        assert_eq!(controls.covering(FlowTag::Dispatch, "a").len(), 3);
+        assert_eq!(Controls::default().covering(FlowTag::Dispatch, "a"), []);
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //!
 //! Owns their words and their quoting. Must not know whether anybody types them.
 
-use super::Next;
+use super::{Final, Next};
 use crate::contract::text::Sha256;
+use crate::control::Scope;
 use crate::record::FlowTag;
 use serde::Serialize;
 
@@ -18,22 +19,54 @@ pub struct Action {
 
 /// Where a journal is, as a command names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    reads: String,
-    writes: String,
+pub struct Place(Way);
+
+/// How commands get there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Way {
+    /// Each opens the journal itself.
+    Journal { reads: String, writes: String },
+    /// An engine has the journal open: it is asked.
+    Door { program: String, origin: String },
 }
 
 impl Place {
     /// A journal's folder.
     #[must_use]
     pub fn folder(path: &str) -> Self {
-        Self { reads: quoted(path), writes: quoted(path) }
+        Self(Way::Journal { reads: quoted(path), writes: quoted(path) })
     }
 
     /// An archive: it can be read, and what changes a record has to name the journal itself.
     #[must_use]
     pub fn archive(path: &str) -> Self {
-        Self { reads: quoted(path), writes: "JOURNAL".to_owned() }
+        Self(Way::Journal { reads: quoted(path), writes: "JOURNAL".to_owned() })
+    }
+
+    /// A running engine that is asked over HTTP. `program` is the command up to the address, as a shell
+    /// takes it; `origin` the address without a path.
+    #[must_use]
+    pub fn door(program: &str, origin: &str) -> Self {
+        Self(Way::Door { program: program.to_owned(), origin: origin.to_owned() })
+    }
+
+    /// Lets a paused scope go on.
+    pub(super) fn resume(&self, scope: &Scope) -> Action {
+        let command = match &self.0 {
+            Way::Journal { writes, .. } => {
+                let (option, name) = match scope {
+                    Scope::Flow(flow) => ("flow", flow.name()),
+                    Scope::Site(site) => ("site", site.as_str()),
+                    Scope::Destination(side) => ("destination", side.name()),
+                };
+                format!("leasehold resume {writes} --{option} {} {SIGNED}", quoted(name))
+            }
+            Way::Door { program, origin } => {
+                let body = format!("{{\"scope\":\"{scope}\",{SIGNED_BODY}}}");
+                format!("{program} -d '{body}' {}", quoted(&format!("{origin}/v1/resume")))
+            }
+        };
+        Action { command, does: "lets it go on, unless something else it belongs to is paused" }
     }
 }
 
@@ -50,6 +83,8 @@ pub fn quoted(word: &str) -> String {
 
 /// Who asks and why, for the reader to fill in.
 const SIGNED: &str = "--by NAME --why REASON";
+/// The same in a request.
+const SIGNED_BODY: &str = "\"by\":\"NAME\",\"why\":\"REASON\"";
 
 /// The commands about one record.
 pub(super) struct Commands<'a> {
@@ -61,28 +96,50 @@ pub(super) struct Commands<'a> {
 impl Commands<'_> {
     /// An operator's command on this record.
     fn touch(&self, verb: &str, more: &str, does: &'static str) -> Action {
-        let (journal, flow, id) = (&self.place.writes, self.flow.name(), quoted(self.id));
-        let command = format!("leasehold {verb} {journal} --flow {flow} --id {id}{more} {SIGNED}");
+        let (flow, id) = (self.flow.name(), quoted(self.id));
+        let command = match &self.place.0 {
+            Way::Journal { writes, .. } => {
+                format!("leasehold {verb} {writes} --flow {flow} --id {id}{more} {SIGNED}")
+            }
+            // The engine knows the states and the digest that the options would name.
+            Way::Door { program, origin } => {
+                let address = quoted(&format!("{origin}/v1/{flow}/{}/{verb}", self.id));
+                format!("{program} -d '{{{SIGNED_BODY}}}' {address}")
+            }
+        };
         Action { command, does }
     }
 
-    fn runs(&self, does: &'static str) -> Action {
+    /// None where an engine is asked: it runs already.
+    fn runs(&self, does: &'static str) -> Vec<Action> {
         let via = if self.flow == FlowTag::Delivery { " --via source" } else { "" };
-        let journal = &self.place.writes;
-        Action { command: format!("leasehold run --journal {journal} --config FILE{via}"), does }
+        match &self.place.0 {
+            Way::Journal { writes, .. } => {
+                let command = format!("leasehold run --journal {writes} --config FILE{via}");
+                vec![Action { command, does }]
+            }
+            Way::Door { .. } => Vec::new(),
+        }
     }
 
-    pub(super) fn run(&self) -> Action {
+    pub(super) fn run(&self) -> Vec<Action> {
         self.runs("goes on with what is there; nothing to do while an engine of yours runs")
     }
 
-    pub(super) fn run_if_gone(&self) -> Action {
+    pub(super) fn run_if_gone(&self) -> Vec<Action> {
         self.runs("ends the lease at once if the engine that gave it is gone, and goes on")
     }
 
     pub(super) fn explain(&self, flow: FlowTag, id: &str) -> Action {
-        let command =
-            format!("leasehold explain {} {} {}", self.place.reads, flow.name(), quoted(id));
+        let name = flow.name();
+        let command = match &self.place.0 {
+            Way::Journal { reads, .. } => {
+                format!("leasehold explain {reads} {name} {}", quoted(id))
+            }
+            Way::Door { program, origin } => {
+                format!("{program} {}", quoted(&format!("{origin}/v1/{name}/{id}/explain")))
+            }
+        };
         Action { command, does: "says the same of that record" }
     }
 
@@ -96,15 +153,22 @@ impl Commands<'_> {
         match next {
             Some(Next { flow, id, state: Some(_) }) => vec![self.explain(*flow, id)],
             Some(Next { state: None, .. }) => {
-                vec![self.runs("registers it with the next flow, where that one is configured")]
+                self.runs("registers it with the next flow, where that one is configured")
             }
             None => Vec::new(),
         }
     }
 
     /// `pinned` is the digest of now where the record is registered under another one.
-    pub(super) fn for_failed(&self, pinned: Option<Option<Sha256>>) -> Vec<Action> {
-        let again = "tries it again from its first attempt on, under its identity";
+    pub(super) fn for_failed(&self, because: Final, pinned: Option<Option<Sha256>>) -> Vec<Action> {
+        let again = match because {
+            Final::CeilingReached | Final::NotRetryable | Final::OtherSideFailed => {
+                "tries it again from its first attempt on, under its identity"
+            }
+            Final::LeasesLost => {
+                "tries it again from its first attempt on, once it is known what ended those processes"
+            }
+        };
         let mut actions = vec![self.touch("requeue", "", again)];
         if let Some(pinned) = pinned {
             let more = format!(" --digest {}", typed(pinned));
@@ -124,14 +188,14 @@ impl Commands<'_> {
     /// `pinned` is the digest of now; without one it is for the reader to fill in.
     pub(super) fn for_held(&self, pinned: Option<Sha256>) -> Vec<Action> {
         let digest = typed(pinned);
-        vec![
-            self.touch(
-                "repin",
-                &format!(" --digest {digest}"),
-                "moves it to that digest: it goes on",
-            ),
-            self.touch("dismiss", &format!(" --held-unless {digest}"), "lets it be"),
-        ]
+        let (to, unless) = (format!(" --digest {digest}"), format!(" --held-unless {digest}"));
+        let repin = self.touch("repin", &to, "moves it to that digest: it goes on");
+        let dismiss = self.touch("dismiss", &unless, "lets it be");
+        match (&self.place.0, pinned) {
+            // An engine moves it to the digest it is configured with, and to no other.
+            (Way::Door { .. }, None) => vec![dismiss],
+            (Way::Door { .. }, Some(_)) | (Way::Journal { .. }, _) => vec![repin, dismiss],
+        }
     }
 }
 
@@ -142,18 +206,23 @@ fn typed(digest: Option<Sha256>) -> String {
 
 /// What can be done about a record that does not replay.
 pub(super) fn for_damage(place: &Place) -> Vec<Action> {
-    let command = |verb: &str, journal: &str| format!("leasehold {verb} {journal}");
-    vec![
-        Action {
-            command: command("audit", &place.reads),
-            does: "says what does not hold, record by record",
-        },
-        // An archive has no files to be looked at.
-        Action {
-            command: command("doctor", &place.writes),
-            does: "says what is wrong with the files",
-        },
-    ]
+    match &place.0 {
+        Way::Journal { reads, writes } => vec![
+            Action {
+                command: format!("leasehold audit {reads}"),
+                does: "says what does not hold, record by record",
+            },
+            // An archive has no files to be looked at.
+            Action {
+                command: format!("leasehold doctor {writes}"),
+                does: "says what is wrong with the files",
+            },
+        ],
+        Way::Door { .. } => vec![Action {
+            command: "leasehold doctor JOURNAL".to_owned(),
+            does: "says what is wrong with the files, once the engine is stopped",
+        }],
+    }
 }
 
 #[cfg(test)]
@@ -180,9 +249,50 @@ mod tests {
         let commands = Commands { flow: FlowTag::Delivery, id: "change/e", place: &place };
         let reads = commands.explain(FlowTag::Delivery, "change/e").command;
         assert_eq!(reads, "leasehold explain 'a b.leasehold' delivery change/e");
-        let writes = commands.for_failed(None).into_iter().chain([commands.run()]);
+        let failed = commands.for_failed(Final::CeilingReached, None);
+        let resume = place.resume(&Scope::Flow(FlowTag::Delivery));
+        let writes = failed.into_iter().chain(commands.run()).chain([resume]);
         for Action { command, .. } in writes {
             assert!(command.contains(" JOURNAL") && !command.contains("a b"), "{command}");
         }
+    }
+
+    #[test]
+    fn every_kind_of_scope_is_resumed_as_the_command_line_names_it() {
+        let place = Place::folder("j");
+        for (scope, named) in [
+            ("flow/dispatch", "--flow dispatch"),
+            ("site/site-2", "--site site-2"),
+            ("destination/cms", "--destination cms"),
+        ] {
+            let scope = Scope::new(scope).expect("a scope");
+            let command = place.resume(&scope).command;
+            assert_eq!(command, format!("leasehold resume j {named} --by NAME --why REASON"));
+        }
+    }
+
+    #[test]
+    fn a_running_engine_is_asked_and_never_told_to_run() {
+        let place = Place::door("curl -s", "http://[::1]:8790");
+        let commands = Commands { flow: FlowTag::Delivery, id: "change/e", place: &place };
+        let body = "{\"by\":\"NAME\",\"why\":\"REASON\"}";
+        let asked = |verb: &str| {
+            format!("curl -s -d '{body}' 'http://[::1]:8790/v1/delivery/change/e/{verb}'")
+        };
+        let typed = |actions: Vec<Action>| -> Vec<String> {
+            actions.into_iter().map(|action| action.command).collect()
+        };
+        let failed = typed(commands.for_failed(Final::LeasesLost, Some(None)));
+        assert_eq!(failed, ["requeue", "repin", "dismiss"].map(asked));
+        let digest = Sha256::of(b"pinned");
+        assert_eq!(typed(commands.for_held(Some(digest))), ["repin", "dismiss"].map(asked));
+        assert_eq!(typed(commands.for_held(None)), [asked("dismiss")]);
+        assert_eq!(typed(vec![commands.requeue_dismissed()]), [asked("requeue")]);
+        assert_eq!((commands.run(), commands.run_if_gone()), (Vec::new(), Vec::new()));
+        let explain = commands.explain(FlowTag::Dispatch, "e").command;
+        assert_eq!(explain, "curl -s 'http://[::1]:8790/v1/dispatch/e/explain'");
+        let resume = place.resume(&Scope::Flow(FlowTag::Delivery)).command;
+        let body = "{\"scope\":\"flow/delivery\",\"by\":\"NAME\",\"why\":\"REASON\"}";
+        assert_eq!(resume, format!("curl -s -d '{body}' 'http://[::1]:8790/v1/resume'"));
     }
 }

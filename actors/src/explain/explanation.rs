@@ -4,6 +4,7 @@
 
 use super::{Action, Next, Rule};
 use crate::contract::text::Sha256;
+use crate::control::PausedScope;
 use crate::record::rules::Counted;
 use serde::{Serialize, Serializer};
 
@@ -46,6 +47,8 @@ pub enum WaitsFor {
         /// The one that is pinned; null where none is configured.
         pinned: Option<Sha256>,
     },
+    /// An operator to resume what is paused: see [`Explanation::paused`].
+    Pause,
     /// An operator: it failed.
     Operator {
         /// The failure.
@@ -82,6 +85,8 @@ pub enum WaitsFor {
 pub enum Final {
     /// Its ceiling was used up.
     CeilingReached,
+    /// It lost too many leases in a row: see [`Explanation::lost_leases`].
+    LeasesLost,
     /// The failure is one that is not tried again.
     NotRetryable,
     /// The other side gave up.
@@ -116,6 +121,16 @@ pub struct Used {
     pub max: u32,
 }
 
+/// Leases a record lost in a row, each to a process that died or hung.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Lost {
+    /// How many.
+    pub lost: u32,
+    /// With how many it fails; null where it has failed already, where there is no such limit, and where
+    /// no configuration says.
+    pub max: Option<u32>,
+}
+
 fn counted<S: Serializer>(counted: &Counted, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(match counted {
         Counted::Leases => "attempts",
@@ -144,6 +159,10 @@ pub struct Explanation {
     pub changes_at: Option<f64>,
     /// How much of its ceiling it used.
     pub used: Option<Used>,
+    /// Leases it lost in a row; null where the last one was not lost.
+    pub lost_leases: Option<Lost>,
+    /// What an operator paused of its flow, its site and its destination, while more is to come of it.
+    pub paused: Vec<PausedScope>,
     /// Whether it cannot be told if it is held: its flow pins a digest, and it is not known which.
     pub digest_unknown: bool,
     /// What an operator can do.
@@ -151,11 +170,13 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// Whether nothing moves it on unless somebody does something.
+    /// Whether somebody has to look: nothing moves it on by itself. What waits for a pause is as somebody
+    /// wanted it.
     #[must_use]
     pub fn needs_somebody(&self) -> bool {
         match (&self.waits_for, self.changes) {
             (WaitsFor::Lease { expired, .. }, _) => *expired,
+            (WaitsFor::Pause, _) => false,
             (_, Changes::Operator) => true,
             (
                 _,

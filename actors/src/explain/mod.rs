@@ -6,7 +6,7 @@
 //! | module | owns |
 //! | --- | --- |
 //! | [`explanation`] | what is said of a record |
-//! | [`sides`] | what differs between flows, and what other records have to do with it |
+//! | [`sides`] | what differs between flows, and what other records and pauses have to do with it |
 //! | [`rule`] | the rules, with the contract's or the deviation's id |
 //! | [`action`] | what an operator can type |
 //! | [`words`] | what it waits for, as a sentence |
@@ -18,18 +18,21 @@ pub mod sides;
 pub mod words;
 
 pub use action::{Action, Place};
-pub use explanation::{Changes, Explanation, Final, Used, WaitsFor};
+pub use explanation::{Changes, Explanation, Final, Lost, Used, WaitsFor};
 pub use rule::Rule;
 pub use sides::{Explains, Next, Situation, explain_record, situation};
 
 use crate::contract::text::{ErrorCode, Sha256};
 use crate::contract::time::Timestamp;
+use crate::control::PausedScope;
 use crate::record::policy::Delays;
 use crate::record::rules::Counted;
 use crate::record::{
-    Command, DismissedFrom, Event, Lease, Policy, Record, State, StateKind, Wait, decide, event,
+    Command, DismissedFrom, Event, Identity, Lease, Policy, Record, State, StateKind, Wait, decide,
+    event,
 };
 use action::Commands;
+use std::num::NonZeroU32;
 
 /// What is known of the digests pinned now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +43,25 @@ pub enum Pinned {
     Configured(Option<Sha256>),
 }
 
+/// What is known of how many leases a record may lose in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LossesMax {
+    /// Nothing: no configuration was given.
+    #[default]
+    Unknown,
+    /// The configuration says so many, or that there is no limit.
+    Configured(Option<NonZeroU32>),
+}
+
+impl LossesMax {
+    fn known(self) -> Option<NonZeroU32> {
+        match self {
+            Self::Configured(max) => max,
+            Self::Unknown => None,
+        }
+    }
+}
+
 /// What a record is looked at with.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
@@ -47,6 +69,8 @@ pub struct View<'a> {
     pub now: Timestamp,
     /// The digest its flow pins.
     pub pinned: Pinned,
+    /// How many leases it may lose in a row.
+    pub losses_max: LossesMax,
     /// Where the journal is, for commands.
     pub place: &'a Place,
 }
@@ -70,36 +94,29 @@ pub fn explain<F: Explains>(
     let record = state.record()?;
     let id = F::identity(&record.binding);
     let commands = Commands { flow: F::TAG, id: id.as_str(), place: view.place };
+    let Situation { waits_for, next, paused } = situation;
     let reading = match state {
         State::Vacant => return None,
-        State::Ready { record, wait } => ready::<F>(record, wait, situation, view, &commands),
+        State::Ready { record, wait } => {
+            let held = held::<F>(record, view, &commands);
+            held.or_else(|| for_resume(&paused))
+                .or_else(|| for_change::<F>(waits_for, &commands))
+                .unwrap_or_else(|| ready::<F>(record, wait, view, &commands))
+        }
         State::Leased { lease, .. } => leased(state, lease, view, &commands),
-        State::Completed { record, outcome } => {
-            let ended = F::ended(outcome);
-            let rule = F::settled_by(record, outcome, situation.next.is_some());
-            let actions = commands.after(situation.next.as_ref());
-            let waits_for = WaitsFor::Nothing { ended, next: situation.next };
-            Reading { waits_for, rule, changes: Changes::Never, changes_at: None, actions }
-        }
-        State::Failed { code, .. } => {
-            let because = final_cause::<F>(record, code);
-            Reading {
-                waits_for: WaitsFor::Operator { error_code: code.to_string(), because },
-                rule: Rule::of_failure(because),
-                changes: Changes::Operator,
-                changes_at: None,
-                actions: commands.for_failed(elsewhere(record, view.pinned)),
-            }
-        }
+        State::Completed { record, outcome } => completed(record, outcome, next, &commands),
+        State::Failed { code, .. } => failed(record, code, view, &commands),
         State::Dismissed { from, .. } => dismissed(from, &commands),
     };
     let Reading { waits_for, rule, changes, changes_at, mut actions } = reading;
+    actions.extend(paused.iter().map(|paused| view.place.resume(&paused.scope)));
     let open = matches!(state, State::Ready { .. } | State::Leased { .. });
     let pins = F::digest(&record.binding).is_some();
     let digest_unknown = open && pins && view.pinned == Pinned::Unknown;
     if digest_unknown {
         actions.push(commands.with_config());
     }
+    let losses_max = view.losses_max.known().filter(|_| open).map(NonZeroU32::get);
     Some(Explanation {
         flow: F::TAG.name(),
         id: Some(id.to_string()),
@@ -110,6 +127,8 @@ pub fn explain<F: Explains>(
         changes,
         changes_at: changes_at.map(Timestamp::seconds),
         used: Some(used(record)),
+        lost_leases: (record.losses > 0).then_some(Lost { lost: record.losses, max: losses_max }),
+        paused,
         digest_unknown,
         actions,
     })
@@ -134,6 +153,8 @@ pub fn explain_quarantined<F: Explains>(
         changes: Changes::Operator,
         changes_at: None,
         used: None,
+        lost_leases: None,
+        paused: Vec::new(),
         digest_unknown: false,
         actions: action::for_damage(place),
     }
@@ -148,34 +169,52 @@ fn elsewhere<F: Explains>(record: &Record<F>, pinned: Pinned) -> Option<Option<S
     }
 }
 
+/// Held under another digest. That goes first: to resume what is paused would not let it go on.
+fn held<F: Explains>(
+    record: &Record<F>,
+    view: &View<'_>,
+    commands: &Commands<'_>,
+) -> Option<Reading> {
+    let registered = F::digest(&record.binding)?;
+    let pinned = elsewhere(record, view.pinned)?;
+    Some(Reading {
+        waits_for: WaitsFor::Digest { registered, pinned },
+        rule: Rule::OtherDigest,
+        changes: Changes::Operator,
+        changes_at: None,
+        actions: commands.for_held(pinned),
+    })
+}
+
+/// Of something that is paused. That goes before the change it may wait for, which is paused too as a
+/// rule.
+fn for_resume(paused: &[PausedScope]) -> Option<Reading> {
+    (!paused.is_empty()).then_some(Reading {
+        waits_for: WaitsFor::Pause,
+        rule: Rule::Paused,
+        changes: Changes::Operator,
+        changes_at: None,
+        actions: Vec::new(),
+    })
+}
+
+fn for_change<F: Explains>(holder: Option<Identity>, commands: &Commands<'_>) -> Option<Reading> {
+    let id = holder?.to_string();
+    Some(Reading {
+        actions: vec![commands.explain(F::TAG, &id)],
+        waits_for: WaitsFor::Change { id },
+        rule: Rule::RemovalWaits,
+        changes: Changes::OtherSettles,
+        changes_at: None,
+    })
+}
+
 fn ready<F: Explains>(
     record: &Record<F>,
     wait: &Wait,
-    situation: Situation,
     view: &View<'_>,
     commands: &Commands<'_>,
 ) -> Reading {
-    if let (Some(registered), Some(pinned)) =
-        (F::digest(&record.binding), elsewhere(record, view.pinned))
-    {
-        return Reading {
-            waits_for: WaitsFor::Digest { registered, pinned },
-            rule: Rule::OtherDigest,
-            changes: Changes::Operator,
-            changes_at: None,
-            actions: commands.for_held(pinned),
-        };
-    }
-    if let Some(holder) = situation.waits_for {
-        let id = holder.to_string();
-        return Reading {
-            actions: vec![commands.explain(F::TAG, &id)],
-            waits_for: WaitsFor::Change { id },
-            rule: Rule::RemovalWaits,
-            changes: Changes::OtherSettles,
-            changes_at: None,
-        };
-    }
     let (waits_for, rule) = match wait {
         Wait::Pending => (WaitsFor::FirstAttempt, Rule::Due),
         Wait::Watching => (WaitsFor::Poll { heard: F::heard(&record.progress) }, Rule::Poll),
@@ -191,7 +230,7 @@ fn ready<F: Explains>(
         rule,
         changes: if due { Changes::NextClaim } else { Changes::AtItsTime },
         changes_at: Some(record.next_at),
-        actions: vec![commands.run()],
+        actions: commands.run(),
     }
 }
 
@@ -207,24 +246,56 @@ fn leased<F: Explains>(
             owner: lease.owner.as_str().to_owned(),
             expires_at: lease.expires_at.seconds(),
             expired,
-            last: fails_when_lost(state, lease),
+            last: fails_when_lost(state, lease, view.losses_max),
         },
         rule: if expired { Rule::LeaseOver } else { Rule::Lease },
         changes: if expired { Changes::NextClaim } else { Changes::AtItsTime },
         changes_at: Some(lease.expires_at),
-        actions: vec![commands.run_if_gone()],
+        actions: commands.run_if_gone(),
     }
 }
 
 /// Asks the one rule what the lease's end would be. That does not depend on any delay.
-fn fails_when_lost<F: Explains>(state: &State<F>, lease: &Lease) -> bool {
+fn fails_when_lost<F: Explains>(state: &State<F>, lease: &Lease, losses_max: LossesMax) -> bool {
     let policy = Policy::new(Delays::default()).expect("the defaults are within their limits");
+    let policy = policy.with_unclean_losses_max(losses_max.known());
     let events = decide(&policy, state, Command::Expire, lease.expires_at);
     events.is_ok_and(|events| {
         events
             .iter()
             .any(|one| matches!(one, Event::LeaseLost { ending: event::Ending::Final, .. }))
     })
+}
+
+fn completed<F: Explains>(
+    record: &Record<F>,
+    outcome: &F::Outcome,
+    next: Option<Next>,
+    commands: &Commands<'_>,
+) -> Reading {
+    Reading {
+        rule: F::settled_by(record, outcome, next.is_some()),
+        changes: Changes::Never,
+        changes_at: None,
+        actions: commands.after(next.as_ref()),
+        waits_for: WaitsFor::Nothing { ended: F::ended(outcome), next },
+    }
+}
+
+fn failed<F: Explains>(
+    record: &Record<F>,
+    code: &ErrorCode,
+    view: &View<'_>,
+    commands: &Commands<'_>,
+) -> Reading {
+    let because = final_cause::<F>(record, code);
+    Reading {
+        waits_for: WaitsFor::Operator { error_code: code.to_string(), because },
+        rule: Rule::of_failure(because),
+        changes: Changes::Operator,
+        changes_at: None,
+        actions: commands.for_failed(because, elsewhere(record, view.pinned)),
+    }
 }
 
 fn dismissed(from: &DismissedFrom, commands: &Commands<'_>) -> Reading {
@@ -246,6 +317,8 @@ fn final_cause<F: Explains>(record: &Record<F>, code: &ErrorCode) -> Final {
     let Used { used, max, .. } = used(record);
     if F::gave_up_there(code) {
         Final::OtherSideFailed
+    } else if code.as_str() == F::RULES.losses_code {
+        Final::LeasesLost
     } else if used >= max {
         Final::CeilingReached
     } else {

@@ -9,24 +9,28 @@ use crate::contract::lifecycle::RemoteStatus;
 use crate::contract::receiver::{ReceiverState, WorkStatus};
 use crate::contract::source::Operation;
 use crate::contract::text::ErrorCode;
+use crate::control::PausedScope;
 use crate::flows::Answers;
 use crate::flows::all::AllFlows;
-use crate::flows::delivery::{Delivered, Delivery, identity_of};
+use crate::flows::delivery::{Delivered, Delivery, DeliveryBinding, identity_of};
 use crate::flows::dispatch::Dispatch;
 use crate::flows::lifecycle::{Lifecycle, LifecycleOutcome, Snapshot};
 use crate::flows::notification::{Acknowledged, Notify};
 use crate::flows::processing::Processing;
 use crate::record::{Flow as _, FlowTag, Identity, Record, State, StateKind, stream_of};
 use crate::replay::{Replay, Replayed};
+use leasehold_journal::StreamId;
 use serde::Serialize;
 
-/// What other records have to do with one.
+/// What other records, and operators' pauses, have to do with one.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Situation {
     /// The unsettled record it waits for (D5).
     pub waits_for: Option<Identity>,
     /// Who goes on after it, once it is settled.
     pub next: Option<Next>,
+    /// What is paused of its flow, its site and its destination, while it is not at its end.
+    pub paused: Vec<PausedScope>,
 }
 
 /// The record that goes on.
@@ -71,6 +75,12 @@ pub trait Explains: Answers {
         None
     }
 
+    /// The one other record that explaining this one may ask for: whom it waits for, or who goes on.
+    #[must_use]
+    fn other(_binding: &Self::Binding) -> Option<StreamId> {
+        None
+    }
+
     /// Who goes on after a settled record.
     #[must_use]
     fn next(_id: &Identity, _flows: &AllFlows) -> Option<Next> {
@@ -78,19 +88,22 @@ pub trait Explains: Answers {
     }
 }
 
-/// What other records have to do with this one.
+/// What other records, and operators' pauses, have to do with this one.
 #[must_use]
 pub fn situation<F: Explains>(state: &State<F>, flows: &AllFlows) -> Situation {
+    let none = Situation::default();
+    let paused = |record: &Record<F>| flows.controls.covering(F::TAG, F::site(&record.binding));
     match state {
-        State::Ready { record, .. } => {
-            Situation { waits_for: F::holder(&record.binding, flows), next: None }
-        }
+        State::Ready { record, .. } => Situation {
+            waits_for: F::holder(&record.binding, flows),
+            paused: paused(record),
+            ..none
+        },
+        State::Leased { record, .. } => Situation { paused: paused(record), ..none },
         State::Completed { record, .. } => {
-            Situation { waits_for: None, next: F::next(&F::identity(&record.binding), flows) }
+            Situation { next: F::next(&F::identity(&record.binding), flows), ..none }
         }
-        State::Vacant | State::Leased { .. } | State::Failed { .. } | State::Dismissed { .. } => {
-            Situation::default()
-        }
+        State::Vacant | State::Failed { .. } | State::Dismissed { .. } => none,
     }
 }
 
@@ -127,6 +140,10 @@ impl Explains for Dispatch {
         }
     }
 
+    fn other(binding: &Self::Binding) -> Option<StreamId> {
+        Some(stream_of(FlowTag::Lifecycle, Self::identity(binding).as_str()))
+    }
+
     fn next(id: &Identity, flows: &AllFlows) -> Option<Next> {
         Some(next_in::<Lifecycle>(id, flows))
     }
@@ -156,6 +173,10 @@ impl Explains for Lifecycle {
         }
     }
 
+    fn other(binding: &Self::Binding) -> Option<StreamId> {
+        Some(stream_of(FlowTag::Notification, Self::identity(binding).as_str()))
+    }
+
     fn next(id: &Identity, flows: &AllFlows) -> Option<Next> {
         Some(next_in::<Notify>(id, flows))
     }
@@ -168,6 +189,10 @@ impl Explains for Notify {
 
     fn ended(_: &Acknowledged) -> &'static str {
         "acknowledged"
+    }
+
+    fn other(binding: &Self::Binding) -> Option<StreamId> {
+        Some(stream_of(FlowTag::Processing, Self::identity(binding).as_str()))
     }
 
     fn next(id: &Identity, flows: &AllFlows) -> Option<Next> {
@@ -208,12 +233,12 @@ impl Explains for Delivery {
         "delivered"
     }
 
+    fn other(binding: &Self::Binding) -> Option<StreamId> {
+        Some(stream_of(Self::TAG, change_of(binding)?.as_str()))
+    }
+
     fn holder(binding: &Self::Binding, flows: &AllFlows) -> Option<Identity> {
-        match binding.operation {
-            Operation::Change => return None,
-            Operation::Cancellation | Operation::Tombstone => {}
-        }
-        let change = identity_of(Operation::Change, &binding.event_id);
+        let change = change_of(binding)?;
         let holds = match flows.delivery.get(stream_of(Self::TAG, change.as_str())) {
             Some(Replayed::Sound(State::Ready { .. } | State::Leased { .. })) => true,
             Some(
@@ -228,5 +253,15 @@ impl Explains for Delivery {
             | None => false,
         };
         holds.then_some(change)
+    }
+}
+
+/// The change that a removal concerns; `None` for a change itself.
+fn change_of(binding: &DeliveryBinding) -> Option<Identity> {
+    match binding.operation {
+        Operation::Change => None,
+        Operation::Cancellation | Operation::Tombstone => {
+            Some(identity_of(Operation::Change, &binding.event_id))
+        }
     }
 }

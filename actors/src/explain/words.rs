@@ -2,16 +2,26 @@
 //!
 //! Owns the words. Times are the reader's to add: how one is written is none of a pure module's business.
 
-use super::{Changes, Explanation, Final, Next, Used, WaitsFor};
+use super::{Changes, Explanation, Final, Lost, Next, Used, WaitsFor};
+use crate::control::PausedScope;
 use crate::record::rules::Counted;
 
 impl Explanation {
     /// What it waits for, in plain words, without an end mark.
     #[must_use]
     pub fn reason(&self) -> String {
-        let mut text = waits_for(&self.waits_for);
-        if let Some(used) = self.used.filter(|_| self.is_open()) {
+        let mut text = waits_for(&self.waits_for, &self.paused);
+        if !self.is_open() {
+            return text;
+        }
+        if let Some(used) = self.used {
             text.push_str(&counted(used, &self.waits_for));
+        }
+        if let Some(lost) = self.lost_leases {
+            text.push_str(&lost_in_a_row(lost));
+        }
+        if matches!(self.waits_for, WaitsFor::Lease { last: true, .. }) {
+            text.push_str(", and it fails if the lease ends unsettled");
         }
         text
     }
@@ -25,6 +35,9 @@ impl Explanation {
             Changes::AtItsTime => "by itself, at its time",
             Changes::NextClaim if lease => "with the next claim in this flow",
             Changes::NextClaim => "it is due: with the next worker that asks",
+            Changes::Operator if self.waits_for == WaitsFor::Pause => {
+                "not by itself: when it is resumed"
+            }
             Changes::OtherSettles => "by itself, when that change is settled",
             Changes::Operator => "not by itself: somebody has to act",
             Changes::Never => "no more: it is at its end",
@@ -32,7 +45,7 @@ impl Explanation {
     }
 }
 
-fn waits_for(waits_for: &WaitsFor) -> String {
+fn waits_for(waits_for: &WaitsFor, scopes: &[PausedScope]) -> String {
     match waits_for {
         WaitsFor::FirstAttempt => "its first attempt".to_owned(),
         WaitsFor::Poll { heard: Some(heard) } => {
@@ -53,8 +66,10 @@ fn waits_for(waits_for: &WaitsFor) -> String {
         WaitsFor::Digest { registered, pinned: None } => {
             format!("an operator: it is registered under digest {registered}, none is configured")
         }
+        WaitsFor::Pause => format!("an operator to resume {}", paused(scopes)),
         WaitsFor::Operator { error_code, because } => {
             let because = match because {
+                Final::LeasesLost => "it lost as many leases in a row as it may",
                 Final::CeilingReached => "its ceiling was used up",
                 Final::NotRetryable => "that is not tried again",
                 Final::OtherSideFailed => "the receiver gave up",
@@ -72,6 +87,15 @@ fn waits_for(waits_for: &WaitsFor) -> String {
             format!("somebody who looks at the journal: it does not replay{place} ({code})")
         }
     }
+}
+
+/// What is paused, by whom and why.
+fn paused(scopes: &[PausedScope]) -> String {
+    let each = scopes.iter().map(|PausedScope { scope, intervention, .. }| {
+        let (by, why) = (intervention.by.as_str(), intervention.why.as_str());
+        format!("{scope} (paused by {by}: {why})")
+    });
+    each.collect::<Vec<_>>().join(" and ")
 }
 
 fn settled(ended: &str, next: Option<&Next>) -> String {
@@ -96,24 +120,23 @@ fn counted(used: Used, waits_for: &WaitsFor) -> String {
         Counted::Leases => ("attempts", " used"),
         Counted::Failures => ("failures in a row", ""),
     };
-    let mut text = String::new();
     match waits_for {
-        WaitsFor::Lease { last, .. } => {
-            text.push_str(&format!("; {used} of {max} {counted}{up}"));
-            if *last {
-                text.push_str(", and it fails if the lease ends unsettled");
-            }
-        }
-        WaitsFor::BackOff { .. } | WaitsFor::Operator { .. } => {
-            text.push_str(&format!("; {used} of {max} {counted}{up}"));
+        WaitsFor::Lease { .. } | WaitsFor::BackOff { .. } | WaitsFor::Operator { .. } => {
+            format!("; {used} of {max} {counted}{up}")
         }
         WaitsFor::FirstAttempt
         | WaitsFor::Poll { .. }
         | WaitsFor::Change { .. }
         | WaitsFor::Digest { .. }
+        | WaitsFor::Pause
         | WaitsFor::LetBe { .. }
         | WaitsFor::Nothing { .. }
-        | WaitsFor::Repair { .. } => {}
+        | WaitsFor::Repair { .. } => String::new(),
     }
-    text
+}
+
+fn lost_in_a_row(lost: Lost) -> String {
+    let of = lost.max.map_or_else(String::new, |max| format!(" of {max}"));
+    let leases = if lost.max.unwrap_or(lost.lost) == 1 { "lease" } else { "leases" };
+    format!("; {}{of} {leases} lost in a row, to processes that died or hung", lost.lost)
 }

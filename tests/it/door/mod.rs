@@ -5,6 +5,7 @@ mod pages;
 mod program;
 mod records;
 mod standing;
+mod why;
 
 use crate::support::snapshots;
 use leasehold::door::desk::{Activity, Ceilings};

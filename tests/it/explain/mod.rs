@@ -10,7 +10,8 @@ use leasehold::{Delivery, Dispatch, Lifecycle, Notify, Processing};
 use leasehold_actors::contract::text::{Sha256, WorkerToken};
 use leasehold_actors::contract::time::{Duration, Timestamp};
 use leasehold_actors::explain::{
-    Changes, Explains, Explanation, Place, Rule, View, WaitsFor, explain, explain_quarantined,
+    Changes, Explains, Explanation, LossesMax, Pinned, Place, Rule, View, WaitsFor, explain,
+    explain_quarantined,
 };
 use leasehold_actors::record::policy::Delays;
 use leasehold_actors::record::{Command, Policy, Refusal, State, StateKind, decide};
@@ -19,7 +20,8 @@ use std::collections::BTreeSet;
 
 fn explained<F: Explains>(case: &Case<F>) -> Explanation {
     let place = Place::folder("demo-journal");
-    let view = View { now: at(NOW), pinned: case.pinned, place: &place };
+    let view =
+        View { now: at(NOW), pinned: case.pinned, losses_max: case.losses_max, place: &place };
     explain(&case.state, case.situation.clone(), &view).expect("there is a record")
 }
 
@@ -64,8 +66,8 @@ fn no_state_of_any_flow_is_left_out() {
     assert_eq!(kinds::<Processing>(&states::processing()), all(true));
     assert_eq!(kinds::<Delivery>(&states::delivery()), all(false));
     let place = Place::folder("j");
-    let view =
-        View { now: at(NOW), pinned: leasehold_actors::explain::Pinned::Unknown, place: &place };
+    let (pinned, losses_max) = (Pinned::Unknown, LossesMax::Unknown);
+    let view = View { now: at(NOW), pinned, losses_max, place: &place };
     assert_eq!(explain::<Dispatch>(&State::Vacant, Default::default(), &view), None);
 }
 
@@ -131,6 +133,41 @@ fn what_is_said_of_the_future_is_what_the_rules_decide_then() {
     agrees(&states::delivery());
 }
 
+fn named<F: Explains>(cases: Vec<Case<F>>, name: &str) -> Explanation {
+    explained(&cases.into_iter().find(|case| case.name == name).expect("it is among them"))
+}
+
+#[test]
+fn what_waits_for_a_pause_is_no_trouble_and_a_held_record_is_whatever_is_paused() {
+    let waits = named(states::dispatch(), "its site is paused");
+    assert_eq!((waits.needs_somebody(), waits.is_open()), (false, true));
+    assert!(waits.reason().contains("site/site-1 (paused by maria: it is being mended)"));
+    let held = named(states::delivery(), "held, and its site is paused");
+    assert!(matches!(held.waits_for, WaitsFor::Digest { .. }) && held.needs_somebody());
+    let verbs = held.actions.iter().map(|action| action.command.split(' ').nth(1));
+    assert_eq!(verbs.collect::<Vec<_>>(), ["repin", "dismiss", "resume"].map(Some));
+    let leased = named(states::lifecycle(), "leased, and its site is paused");
+    assert_eq!((leased.changes, leased.paused.len()), (Changes::AtItsTime, 1));
+}
+
+#[test]
+fn a_lease_is_the_last_one_when_losing_it_reaches_the_limit_and_not_before() {
+    let last = |name| match named(states::processing(), name).waits_for {
+        WaitsFor::Lease { last, .. } => last,
+        other => panic!("{other:?}"),
+    };
+    assert!(last("leased after four lost leases") && !last("leased after three lost leases"));
+    let mut case = states::processing();
+    case.retain(|case| case.name == "leased after four lost leases");
+    case[0].losses_max = LossesMax::Configured(None);
+    let found = explained(&case[0]);
+    assert!(matches!(found.waits_for, WaitsFor::Lease { last: false, .. }), "{found:?}");
+    let failed = named(states::dispatch(), "failed after five lost leases").reason();
+    assert!(
+        failed.contains("dispatch.lease_lost_repeatedly") && failed.contains("; 5 leases lost")
+    );
+}
+
 fn rules<F: Explains>(cases: &[Case<F>]) -> BTreeSet<&'static str> {
     cases.iter().map(|case| explained(case).rule.sentence()).collect()
 }
@@ -150,7 +187,6 @@ fn every_rule_has_its_own_sentence_and_a_state_that_it_holds() {
 
 #[test]
 fn without_a_configuration_a_digest_is_neither_guessed_nor_passed_over() {
-    use leasehold_actors::explain::Pinned;
     for mut case in states::processing() {
         let open = matches!(case.state, State::Ready { .. } | State::Leased { .. });
         case.pinned = Pinned::Unknown;

@@ -3,7 +3,7 @@
 use crate::main_job::{Place, printed};
 use crate::support::{Scripted, accepted, change, example, marked, program, run};
 use crate::wire_flows::{self, DIGEST, answering, attempt, delivery};
-use leasehold::{Engine, ManualClock, MemoryDisk, SourceRuntime};
+use leasehold::{Engine, ManualClock, MemoryDisk, Scope, SourceRuntime};
 use leasehold_journal::archive;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -161,6 +161,62 @@ fn troubled(place: &Place) -> PathBuf {
     journal
 }
 
+#[test]
+fn d12_what_is_paused_is_waited_for_until_the_command_that_is_named_resumes_it() {
+    let place = Place::new();
+    let journal = place.path("journal");
+    run(async {
+        let builder = Engine::builder(&journal).clock(ManualClock::at(START));
+        let engine = builder.open().await.expect("it opens");
+        engine.dispatch().enqueue(change("event-1"), 5).await.expect("it is valid");
+        for scope in ["site/site-1", "site/site-2", "destination/cms"] {
+            let scope = Scope::new(scope).expect("a scope");
+            engine.pause(scope, "maria", "it is being mended").await.expect("it is");
+        }
+        engine.close().await;
+    });
+    let waits = || explained(&journal, "dispatch", "event-1", &[]);
+    let found = waits();
+    assert_eq!(
+        (&found["waits_for"], &found["changes"]),
+        (&json!({ "kind": "pause" }), &json!("operator"))
+    );
+    assert_eq!(found["rule"]["id"], "D12");
+    let by = json!({ "scope": "destination/cms", "since": START, "by": "maria", "why": "it is being mended" });
+    assert_eq!((&found["paused"][0], &found["paused"][1]["scope"]), (&by, &json!("site/site-1")));
+    assert_eq!(
+        found["paused"].as_array().map(Vec::len),
+        Some(2),
+        "another site's pause is none of it"
+    );
+    typed(&found["actions"][0]);
+    let found = waits();
+    assert_eq!(found["paused"].as_array().map(Vec::len), Some(1), "the other one still keeps it");
+    typed(&found["actions"][0]);
+    let free = waits();
+    assert_eq!([&free["waits_for"]["kind"], &free["changes"]], ["first_attempt", "next_claim"]);
+    assert_eq!(free["paused"], json!([]));
+}
+
+#[test]
+fn leases_lost_in_a_row_are_told_of_how_many_when_a_configuration_says() {
+    let (disk, clock, place) = (MemoryDisk::new(), ManualClock::at(START), Place::new());
+    run(async {
+        let first = Engine::in_memory(&disk).clock(clock.clone()).open().await.expect("it opens");
+        first.dispatch().enqueue(change("event-1"), 5).await.expect("it is valid");
+        first.dispatch().claim("w", 60.0).await.expect("a claim").expect("due");
+        drop(first);
+        let second = Engine::in_memory(&disk).clock(clock.clone()).open().await.expect("it opens");
+        second.close().await;
+    });
+    let (path, config) = (archived(&disk, &place), example("leasehold.toml"));
+    let found = explained(&path, "dispatch", "event-1", &[]);
+    assert_eq!(found["lost_leases"], json!({ "lost": 1, "max": null }));
+    let found = explained(&path, "dispatch", "event-1", &["--config", &config]);
+    assert_eq!(found["lost_leases"], json!({ "lost": 1, "max": 5 }));
+    assert_eq!(found["waits_for"]["kind"], "back_off");
+}
+
 /// Types a command that was named, with the words in capitals filled in.
 fn typed(action: &Value) {
     let command = action["command"].as_str().expect("a command");
@@ -199,6 +255,49 @@ fn d9_d12_the_commands_that_are_named_do_what_is_said_of_them() {
     typed(&held["actions"][0]);
     let free = explained(&journal, "delivery", id, &["--config", &config]);
     assert_eq!([&free["waits_for"]["kind"], &free["changes"]], ["first_attempt", "next_claim"]);
+}
+
+#[test]
+fn d9_health_and_report_say_once_that_digests_were_not_compared_and_compare_them_when_told() {
+    let place = Place::new();
+    let name = troubled(&place).display().to_string();
+    let (config, said) = (example("leasehold.toml"), "digests were not compared: give --config");
+    let page = place.path("report.html").display().to_string();
+    let health = ["health", &name];
+    let report = ["report", &name, "--force", "-o", &page];
+    let text = |output: &Output| String::from_utf8(output.stdout.clone()).expect("text");
+    for command in [&health[..], &report] {
+        let without = text(&leasehold(command));
+        assert_eq!(without.matches(said).count(), 1, "{without}");
+        let with = text(&leasehold(&[command, &["--config", &config]].concat()));
+        assert_eq!(with.matches(said).count(), 0, "{with}");
+    }
+    assert!(text(&leasehold(&health)).contains("held 0"));
+    assert!(text(&leasehold(&["health", &name, "--config", &config])).contains("held 1"));
+    assert_eq!(std::fs::read_to_string(&page).expect("it is there").matches(said).count(), 0);
+    leasehold(&report);
+    assert_eq!(std::fs::read_to_string(&page).expect("it is there").matches(said).count(), 1);
+    let json = printed(&leasehold(&["health", &name, "--json"]));
+    assert_eq!(json["digests_compared"], false);
+    let json = printed(&leasehold(&["health", &name, "--json", "--config", &config]));
+    assert_eq!(
+        (json.get("digests_compared"), &json["delivery"]["status"]),
+        (None, &json!("blocked"))
+    );
+}
+
+#[test]
+fn where_no_record_waits_under_a_digest_nothing_is_said_of_one() {
+    let (disk, clock, place) = (MemoryDisk::new(), ManualClock::at(START), Place::new());
+    run(async {
+        let engine = wire_flows::engine(&disk, &clock).await;
+        engine.dispatch().enqueue(change("event-1"), 5).await.expect("it is valid");
+        engine.close().await;
+    });
+    let name = archived(&disk, &place).display().to_string();
+    let health = leasehold(&["health", &name]);
+    assert!(!String::from_utf8(health.stdout).expect("text").contains("digests"));
+    assert_eq!(printed(&leasehold(&["health", &name, "--json"])).get("digests_compared"), None);
 }
 
 #[test]

@@ -8,14 +8,19 @@ use leasehold_actors::contract::receiver::{ReceiverState, WorkStatus};
 use leasehold_actors::contract::source::Operation;
 use leasehold_actors::contract::text::{ErrorCode, Sha256, Token, WorkerToken};
 use leasehold_actors::contract::time::{Ceiling, Timestamp};
-use leasehold_actors::explain::{Explains, Next, Pinned, Situation};
+use leasehold_actors::control::{PausedScope, Scope};
+use leasehold_actors::explain::{Explains, LossesMax, Next, Pinned, Situation};
 use leasehold_actors::flows::delivery::{Delivered, DeliveryBinding};
 use leasehold_actors::flows::dispatch::DispatchBinding;
 use leasehold_actors::flows::lifecycle::{LifecycleBinding, LifecycleOutcome, Snapshot};
 use leasehold_actors::flows::notification::{Acknowledged, NotifyBinding};
 use leasehold_actors::flows::processing::ProcessingBinding;
 use leasehold_actors::record::rules::Counted;
-use leasehold_actors::record::{DismissedFrom, FlowTag, Identity, Lease, Record, State, Wait};
+use leasehold_actors::record::{
+    DismissedFrom, FlowTag, Identity, Intervention, Lease, OperatorName, Reason, Record, State,
+    Wait,
+};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 /// 2023-11-14T22:13:20Z.
@@ -36,11 +41,26 @@ pub(super) struct Case<F: Explains> {
     pub(super) state: State<F>,
     pub(super) situation: Situation,
     pub(super) pinned: Pinned,
+    pub(super) losses_max: LossesMax,
 }
 
 fn case<F: Explains>(name: &'static str, state: State<F>) -> Case<F> {
     let pinned = Pinned::Configured(Some(digest()));
-    Case { name, state, situation: Situation::default(), pinned }
+    let losses_max = LossesMax::Configured(NonZeroU32::new(5));
+    Case { name, state, situation: Situation::default(), pinned, losses_max }
+}
+
+/// Scopes that maria paused an hour ago.
+fn paused(scopes: &[&str]) -> Situation {
+    let paused = scopes.iter().map(|scope| PausedScope {
+        scope: Scope::new(scope).expect("a scope"),
+        since: at(NOW - 3_600.0),
+        intervention: Intervention {
+            by: OperatorName::new("maria").expect("a name"),
+            why: Reason::new("it is being mended").expect("a reason"),
+        },
+    });
+    Situation { paused: paused.collect(), ..Situation::default() }
 }
 
 fn code(text: &str) -> ErrorCode {
@@ -88,7 +108,7 @@ fn shared<F: Explains>(binding: &F::Binding) -> Vec<Case<F>> {
         Counted::Leases => 5,
         Counted::Failures => 4,
     };
-    vec![
+    let mut cases = vec![
         case("registered, due", State::Ready { record: record(0, due), wait: Wait::Pending }),
         case(
             "registered, not due yet",
@@ -115,6 +135,48 @@ fn shared<F: Explains>(binding: &F::Binding) -> Vec<Case<F>> {
             "dismissed after it failed",
             State::Dismissed { record: record(5, due), from: DismissedFrom::Failed(network()) },
         ),
+    ];
+    cases.extend(paused_cases(binding));
+    cases.extend(lost_cases(binding));
+    cases
+}
+
+/// The states every flow has while something is paused.
+fn paused_cases<F: Explains>(binding: &F::Binding) -> Vec<Case<F>> {
+    let record = |tried, next_at| record::<F>(binding.clone(), tried, next_at);
+    let with =
+        |name, scopes: &[&str], state| Case { situation: paused(scopes), ..case(name, state) };
+    let flow = format!("flow/{}", F::TAG.name());
+    let waits = |next_at| State::Ready { record: record(0, next_at), wait: Wait::Pending };
+    let again = Wait::Retry(code("network"));
+    let again = State::Ready { record: record(2, NOW + 30.0), wait: again };
+    vec![
+        with("its site is paused", &["site/site-1"], waits(NOW - 60.0)),
+        with("its flow and its site are paused", &[&flow, "site/site-1"], again),
+        with(
+            "leased, and its site is paused",
+            &["site/site-1"],
+            leased(record(1, NOW - 60.0), NOW + 540.0),
+        ),
+    ]
+}
+
+/// The states every flow has after leases that were lost.
+fn lost_cases<F: Explains>(binding: &F::Binding) -> Vec<Case<F>> {
+    let record = |losses| Record { losses, ..record::<F>(binding.clone(), 1, NOW - 60.0) };
+    let lost = |losses| State::Ready {
+        record: record(losses),
+        wait: Wait::Retry(code(F::RULES.expiry_code)),
+    };
+    let with = |name, losses_max, state| Case { losses_max, ..case(name, state) };
+    let given_up = code(F::RULES.losses_code);
+    vec![
+        case("after two lost leases", lost(2)),
+        with("after lost leases, without a limit", LossesMax::Configured(None), lost(2)),
+        with("after one lost lease, without a configuration", LossesMax::Unknown, lost(1)),
+        case("leased after three lost leases", leased(record(3), NOW + 540.0)),
+        case("leased after four lost leases", leased(record(4), NOW + 540.0)),
+        case("failed after five lost leases", State::Failed { record: record(5), code: given_up }),
     ]
 }
 
@@ -126,7 +188,7 @@ fn handed_over<F: Explains>(
 ) -> Vec<Case<F>> {
     let next = |state| Some(Next { flow, id: "event-1".to_owned(), state });
     let with = |name, state| {
-        let situation = Situation { waits_for: None, next: next(state) };
+        let situation = Situation { next: next(state), ..Situation::default() };
         Case { situation, ..case(name, settled.clone()) }
     };
     vec![with("settled, handed over", Some(state)), with("settled, not handed over", None)]
@@ -141,8 +203,10 @@ fn held<F: Explains>(binding: &F::Binding) -> Vec<Case<F>> {
     let failed = State::Failed { record: record(5), code: code("network") };
     let from = DismissedFrom::Held(Wait::Pending);
     let again = DismissedFrom::Held(Wait::Retry(code("network")));
+    let both = with("held, and its site is paused", newer, waits());
     vec![
         with("held under another digest", newer, waits()),
+        Case { situation: paused(&["site/site-1"]), ..both },
         with("held, no digest is configured", Pinned::Configured(None), waits()),
         with("no configuration at hand", Pinned::Unknown, waits()),
         with("failed under another digest", newer, failed),
@@ -279,8 +343,13 @@ pub(super) fn delivery() -> Vec<Case<Delivery>> {
     let removal = of(Operation::Cancellation, "cancellation-1");
     let waits = State::Ready { record: record(removal, 0, NOW - 60.0), wait: Wait::Pending };
     let holder = Some(Identity::new("change/event-1"));
-    let situation = Situation { waits_for: holder, next: None };
-    cases.push(Case { situation, ..case("a removal before its change", waits.clone()) });
+    let situation = Situation { waits_for: holder, ..Situation::default() };
+    cases.push(Case {
+        situation: situation.clone(),
+        ..case("a removal before its change", waits.clone())
+    });
+    let situation = Situation { paused: paused(&["destination/source"]).paused, ..situation };
+    cases.push(Case { situation, ..case("a removal before its change, paused", waits.clone()) });
     cases.push(case("a removal after its change", waits));
     let outcome = Delivered { response_sha256: Sha256::of(b"answer") };
     let settled = State::Completed { record: record(binding, 1, NOW - 60.0), outcome };
