@@ -68,6 +68,8 @@ pub use error::Error;
 pub use flows::DispatchClaimParts;
 pub use handle::{Claim, Handle, LEASE_SECONDS, Registered};
 pub use intervene::Intervened;
+pub use leasehold_actors::contract::text::{ErrorCode, Sha256, Token};
+pub use leasehold_actors::contract::time::Timestamp;
 pub use leasehold_actors::control::{PausedScope, Scope, Side};
 pub use leasehold_actors::destination::{GateState, Limits, LimitsInvalid, Outcome};
 pub use leasehold_actors::flows::delivery::{
@@ -87,6 +89,7 @@ pub use leasehold_actors::flows::processing::{
     Processing, ProcessingAttempt, ProcessingClaim, ProcessingHealth, ProcessingRequest,
     ProcessingStatus,
 };
+pub use leasehold_actors::record::FlowTag;
 pub use leasehold_actors::record::policy::Delays;
 pub use leasehold_journal::memory::MemoryDisk;
 pub use leasehold_journal::{Durability, Head, JournalError};

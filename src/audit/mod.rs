@@ -31,6 +31,7 @@ pub mod travel;
 
 pub use check::audit;
 pub use explain::{Pins, explain};
+pub use leasehold_actors::explain::{Explanation, Place};
 pub use report::{Finding, Report};
 pub use source::Source;
 pub use states::{AllHealth, Happening, History, Row, States};
