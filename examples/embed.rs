@@ -34,3 +34,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     engine.close().await;
     Ok(())
 }
+
+#[test]
+fn one_change_is_delivered() {
+    main().expect("it runs to its end");
+}
