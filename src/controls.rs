@@ -24,6 +24,20 @@ impl Engine {
     /// `by` is 1 to 128 visible ASCII characters, `why` 1 to 500 characters without control characters;
     /// both are kept in the journal. Pausing what is paused changes nothing.
     ///
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let changes = std::fs::read_to_string("examples/changes.ndjson")?;
+    /// # let change = changes.lines().next().ok_or("an example")?;
+    /// # let engine = leasehold::Engine::in_memory(&leasehold::MemoryDisk::new()).open().await?;
+    /// let cms = leasehold::Scope::new("destination/cms").ok_or("there is such a side")?;
+    /// engine.pause(cms.clone(), "maria", "the CMS is being moved").await?;
+    /// engine.dispatch().enqueue(change, 5).await?;
+    /// assert!(engine.dispatch().claim("worker-1", 600.0).await?.is_none());
+    /// engine.resume(cms, "maria", "it has moved").await?;
+    /// assert!(engine.dispatch().claim("worker-1", 600.0).await?.is_some());
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Blocked`] with `control.operator_invalid`, `control.reason_invalid`,
     /// `control.time_invalid`, `control.clock_regressed`, or `control.state_invalid` for a scope that

@@ -33,6 +33,18 @@ const TOKEN_BYTES: usize = 32;
 /// A lease on one record, and what is needed to make the call.
 ///
 /// Serialises to the contract's names, without the token and the payload; `Debug` shows neither.
+///
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let change = std::fs::read_to_string("examples/changes.ndjson")?.lines().next().ok_or("one")?.to_owned();
+/// # let engine = leasehold::Engine::in_memory(&leasehold::MemoryDisk::new()).open().await?;
+/// engine.dispatch().enqueue(&change, 5).await?;
+/// let claim = engine.dispatch().claim("worker-1", 600.0).await?.ok_or("it is due")?;
+/// assert_eq!(claim.request().event_id.as_str(), "help-0001"); // call, and then settle
+/// let status = engine.dispatch().retry(&claim, "cms.unavailable").await?;
+/// assert_eq!((status.status, status.attempts), ("retry_wait", 1));
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Claim<F: Flow> {
     pub(crate) granted: Granted<F>,
@@ -95,6 +107,18 @@ pub(crate) struct Terms {
 }
 
 /// A handle on one flow; cheap to clone.
+///
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let change = std::fs::read_to_string("examples/changes.ndjson")?.lines().next().ok_or("one")?.to_owned();
+/// # let engine = leasehold::Engine::in_memory(&leasehold::MemoryDisk::new()).open().await?;
+/// let dispatch = engine.dispatch().clone();
+/// assert!(!dispatch.enqueue(&change, 5).await?.already_known);
+/// assert!(dispatch.enqueue(&change, 5).await?.already_known);
+/// assert_eq!(dispatch.status("help-0001").await?.status, "pending");
+/// assert_eq!(dispatch.health().await?.due, 1);
+/// # Ok(()) }
+/// ```
 pub struct Handle<F: Answers> {
     port: Port<F>,
     pub(crate) terms: Terms,

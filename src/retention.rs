@@ -96,6 +96,27 @@ pub fn plan(journal: &Path, before: Timestamp) -> Result<Option<Moved>, Retentio
 ///
 /// # Errors
 /// [`RetentionError`]; the journal is whole then, with or without what was to be moved.
+///
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("journal");
+/// # let changes = std::fs::read_to_string("examples/changes.ndjson")?;
+/// use leasehold::audit::{Source, audit};
+///
+/// let engine = leasehold::Engine::builder(&path).open().await?;
+/// for change in changes.lines().take(3) {
+///     engine.dispatch().enqueue(change, 5).await?;
+/// }
+/// engine.close().await;
+/// let bound = leasehold::Timestamp::new(4_000_000_000.0).ok_or("a time")?;
+/// let archives = folder.path().join("archives");
+/// let moved = leasehold::retention::archive(&path, &archives, bound)?.ok_or("some are older")?;
+/// assert_eq!((moved.first, moved.last), (1, 2)); // the last frame stays
+/// let both = Source::open(&path)?.with_archives(Some(archives));
+/// assert!(audit(&both, None).clean);
+/// # Ok(()) }
+/// ```
 pub fn archive(
     journal: &Path,
     to: &Path,

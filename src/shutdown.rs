@@ -38,6 +38,19 @@ struct Shared {
 }
 
 /// Winds an engine down from elsewhere, such as from a signal. Cheap to clone.
+///
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = leasehold::Engine::in_memory(&leasehold::MemoryDisk::new()).open().await?;
+/// let stopper = engine.stopper(); // for whoever waits for a signal
+/// stopper.drain();
+/// assert!(stopper.is_stopping());
+/// let late = engine.dispatch().claim("worker-1", 600.0).await;
+/// assert_eq!(late.err(), Some(leasehold::Error::Stopped));
+/// let remaining = engine.shutdown(25.0).await?; // calls under way have 25 seconds
+/// assert_eq!((remaining.released, remaining.leased), (0, 0));
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Stopper(Arc<Shared>);
 

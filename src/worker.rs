@@ -197,6 +197,38 @@ pub struct DrainOptions {
 ///
 /// # Errors
 /// The first [`Error`] that is not about one record.
+///
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use std::sync::Arc;
+/// # struct Transport;
+/// # impl leasehold::Client<leasehold::Dispatch> for Transport {
+/// #     fn longest_call_seconds(&self) -> Option<f64> { Some(30.0) }
+/// #     async fn call(
+/// #         &self,
+/// #         request: leasehold::ChangeRequest,
+/// #     ) -> Result<Vec<u8>, leasehold::CallFailure> {
+/// #         let answer = r#"{"schema": "blun.website-localization-api.v2", "event_id": "ID",
+/// #             "plan_id": "plan-1", "job_count": 1, "inserted_jobs": 1, "status": "enqueued"}"#;
+/// #         Ok(answer.replace("ID", request.event_id.as_str()).into_bytes())
+/// #     }
+/// # }
+/// # let changes = std::fs::read_to_string("examples/changes.ndjson")?;
+/// # let change = changes.lines().next().ok_or("an example")?;
+/// # let engine = leasehold::Engine::in_memory(&leasehold::MemoryDisk::new()).open().await?;
+/// let options = leasehold::DrainOptions {
+///     in_flight: 2,
+///     lease_seconds: 600.0,
+///     worker: "worker".to_owned(),
+///     destination: None,
+/// };
+/// engine.dispatch().enqueue(change, 5).await?;
+/// let (_stop, stopped) = tokio::sync::watch::channel(false);
+/// let seen = |attempt: &leasehold::DispatchAttempt| println!("{}", attempt.status);
+/// leasehold::drain(engine.dispatch(), Arc::new(Transport), &options, stopped, seen).await?;
+/// assert_eq!(engine.dispatch().status("help-0001").await?.status, "succeeded");
+/// # Ok(()) }
+/// ```
 pub async fn drain<F, C>(
     handle: &Handle<F>,
     client: Arc<C>,

@@ -13,6 +13,23 @@ use leasehold_journal::{JournalError, JournalId};
 
 /// Audits everything a source holds. With `expected_head`, that hash must have been the head at some
 /// time: a journal that was rewritten or cut before it does not have it any more.
+///
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("journal");
+/// # let changes = std::fs::read_to_string("examples/changes.ndjson")?;
+/// # let change = changes.lines().next().ok_or("an example")?;
+/// use leasehold::audit::{Source, audit};
+///
+/// let engine = leasehold::Engine::builder(&path).open().await?;
+/// engine.dispatch().enqueue(change, 5).await?;
+/// let kept_elsewhere = engine.head();
+/// engine.close().await;
+/// let report = audit(&Source::open(&path)?, Some(kept_elsewhere.hash));
+/// assert!(report.clean && report.sequence == 1);
+/// # Ok(()) }
+/// ```
 #[must_use]
 pub fn audit(source: &Source, expected_head: Option<Digest>) -> Report {
     let mut flows = FlowAudits::default();

@@ -25,6 +25,25 @@ const WAIT_SECONDS_MIN: f64 = 0.001;
 /// All sides of an engine, under one limit of calls at once.
 ///
 /// Each side has half of an even share for itself, so that one that hangs does not delay the others.
+///
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = leasehold::Engine::in_memory(&leasehold::MemoryDisk::new()).open().await?;
+/// use leasehold::{Destinations, GateState, Limits, Outcome};
+///
+/// let sides = Destinations::new(&engine, 192)?;
+/// let limits = Limits { in_flight_max: 2, slow_start: false, ..Limits::default() };
+/// let cms = sides.add("cms", limits)?;
+/// let mut first = cms.admit().await;
+/// let second = cms.admit().await;
+/// assert!(cms.try_admit().is_none(), "two calls at once");
+/// first.begin(); // the call is made
+/// first.report(Outcome::Answered);
+/// assert!(cms.try_admit().is_some());
+/// drop(second); // not used: its place goes back
+/// assert_eq!(cms.view().state, GateState::Closed);
+/// # Ok(()) }
+/// ```
 #[derive(Debug)]
 pub struct Destinations {
     group: Arc<Group>,

@@ -136,6 +136,31 @@ pub(crate) struct Inside {
 }
 
 /// A running door.
+///
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = leasehold::Engine::in_memory(&leasehold::MemoryDisk::new()).open().await?;
+/// use leasehold::door::desk::{Activity, Ceilings};
+/// use leasehold::door::{Address, Door, DoorOptions, session::Token};
+///
+/// let options = DoorOptions {
+///     address: Address::Tcp("127.0.0.1:0".parse()?),
+///     token: Some(Token::new("a-host-reads-its-own-from-a-file")?),
+///     ceilings: Ceilings {
+///         dispatch_max_attempts: 5,
+///         delivery_max_attempts: 5,
+///         source_max_attempts: 5,
+///     },
+///     activity: std::sync::Arc::new(Activity::new(&engine)),
+///     destinations: Vec::new(),
+///     metrics: None,
+///     entropy: std::sync::Arc::new(leasehold::SystemEntropy),
+/// };
+/// let door = Door::open(&engine, options).await?;
+/// println!("listening on {:?}", door.address());
+/// door.close().await;
+/// # Ok(()) }
+/// ```
 #[derive(Debug)]
 pub struct Door {
     listening: Listening,
