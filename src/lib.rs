@@ -96,3 +96,8 @@ pub use leasehold_journal::{Durability, Head, JournalError};
 pub use pipeline::Pipeline;
 pub use shutdown::{Remaining, Stopper};
 pub use worker::{CallFailure, Client, DrainOptions, drain};
+
+/// The Rust in the guide, so that it is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/embed.md")]
+mod guide {}

@@ -75,6 +75,11 @@ const ALL: [(&str, Kind, Unit, &str); 15] = [
     (OPEN_FDS, Kind::Gauge, Unit::Count, "Files and connections the process has open"),
 ];
 
+/// The name of every metric.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    ALL.into_iter().map(|(name, ..)| name)
+}
+
 /// Tells the recorder of this process what every metric means and its unit. Call it once, after the
 /// recorder was set.
 pub fn describe() {

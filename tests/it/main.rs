@@ -21,6 +21,8 @@ mod engine;
 mod every_bit;
 mod explain;
 mod fuzz_bodies;
+#[cfg(unix)]
+mod guide;
 mod hand_over;
 mod interventions;
 mod kill;
