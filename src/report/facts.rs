@@ -204,6 +204,11 @@ impl Facts {
                 self.stuck.take(one);
             }
         }
+        self.fail(replay, seen, &failed);
+    }
+
+    /// Failures by code; `failed` counts the records that are given up with each.
+    fn fail<F: Explains>(&mut self, replay: &Replay<F>, seen: &Seen, failed: &BTreeMap<&str, u64>) {
         let of_flow = seen.failures.iter().filter(|((flow, _), _)| *flow == F::TAG);
         let mut found: BTreeMap<&str, (u64, Option<String>)> = of_flow
             .map(|((_, code), (attempts, first))| {
