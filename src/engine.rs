@@ -160,14 +160,17 @@ impl Engine {
     }
 
     /// Whether every hand-over so far was written. One that was not waits for the next open; it is
-    /// derived from the journal, so nothing is lost.
+    /// derived from the journal, so nothing is lost. A successor that is there already, under other terms or
+    /// damaged, waits for nothing.
     ///
     /// # Errors
-    /// [`Error::Journal`] with the first failure.
+    /// The first failure: [`Error::Journal`]; [`Error::Busy`] or [`Error::Stopped`] when the next flow did
+    /// not take it.
     pub fn handed_over(&self) -> Result<(), Error> {
         match self.runtime.not_handed_over() {
             None => Ok(()),
-            Some(error) => Err(error.clone().into()),
+            // Only what concerns no record is kept, so whose prefix a code would have does not matter.
+            Some(failure) => Err(Error::of::<Lifecycle>(failure.clone())),
         }
     }
 

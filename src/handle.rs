@@ -176,6 +176,16 @@ impl<F: Answers> Handle<F> {
     /// [`Error::Blocked`] with `worker_invalid`, `time_invalid` or `lease_invalid`;
     /// [`Error::Journal`]; [`Error::Stopped`] once the engine is shut down.
     pub async fn claim(&self, worker: &str, lease_seconds: f64) -> Result<Option<Claim<F>>, Error> {
+        self.claim_behind(worker, lease_seconds, 0).await
+    }
+
+    /// The same, passing so many due records, and starting again from the first after the last.
+    pub(crate) async fn claim_behind(
+        &self,
+        worker: &str,
+        lease_seconds: f64,
+        behind: u32,
+    ) -> Result<Option<Claim<F>>, Error> {
         let owner = arguments::worker::<F>(worker)?;
         let (now, lease) = match F::RULES.arguments {
             Arguments::LeaseFirst | Arguments::TimeFirst => {
@@ -195,7 +205,8 @@ impl<F: Answers> Handle<F> {
         self.entropy.fill(&mut bytes);
         let token = LeaseToken::new(URL_SAFE_NO_PAD.encode(bytes).into());
         let times = (now, self.clock.steady_seconds());
-        let granted = self.port.claim(owner, token, lease, times).await.map_err(Error::of::<F>)?;
+        let granted = self.port.claim(owner, token, lease, times, behind).await;
+        let granted = granted.map_err(Error::of::<F>)?;
         if granted.is_some() {
             crate::metrics::claimed(F::TAG);
         }

@@ -58,6 +58,7 @@ pub mod sandbox;
 pub mod shutdown;
 pub mod times;
 pub mod top;
+mod unwinding;
 pub mod worker;
 
 pub use builder::{EngineBuilder, FlowDelays, HandOver, SourceRuntime};

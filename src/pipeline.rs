@@ -114,8 +114,7 @@ impl<'a> Pipeline<'a> {
     /// it is there for the next time.
     ///
     /// # Errors
-    /// The first [`Error`] that is not about one record; [`Error::Journal`] also when a hand-over could
-    /// not be written and waits for the next open.
+    /// The first [`Error`] that is not about one record, or that of [`Engine::handed_over`].
     pub async fn finish(mut self) -> Result<(), Error> {
         let idle = self.until_idle().await;
         self.over.send_replace(true);

@@ -172,8 +172,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Blocked`] with `time_invalid` when what is left could not be counted;
-    /// [`Error::Journal`] when a hand-over could not be written and waits for the next open. The engine
-    /// is stopped all the same.
+    /// that of [`Self::handed_over`]. The engine is stopped all the same.
     pub async fn shutdown(self, budget_seconds: f64) -> Result<Remaining, Error> {
         let (stopper, clock) = (self.stopper(), Arc::clone(self.dispatch().clock()));
         stopper.drain();

@@ -7,16 +7,14 @@
 use crate::destination::{Destination, Lane, Permit, Turn, outcome};
 use crate::error::Error;
 use crate::handle::{Claim, Handle};
+use crate::unwinding::Unwinding;
 use leasehold_actors::arguments::Blocked;
 use leasehold_actors::contract::text::ErrorCode;
 use leasehold_actors::contract::time::{DURATION_SECONDS_MAX, Duration};
 use leasehold_actors::flows::Answers;
 use leasehold_actors::record::Settlement;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
@@ -57,7 +55,7 @@ impl std::fmt::Debug for CallFailure {
 /// A host's own way to the other side.
 ///
 /// The answer is the other side's document as it came, JSON; it is checked by the flow. A call that
-/// panics counts as [`CallFailure::Unmarked`].
+/// panics counts as [`CallFailure::Unmarked`]; a panic of one that is dropped changes nothing.
 pub trait Client<F: Answers>: Send + Sync {
     /// The longest time one call can take, all its requests together, in seconds. Every lease has to
     /// be longer (D11). `None` when the client cannot say; then there is no such rule.
@@ -99,20 +97,29 @@ impl<F: Answers> Handle<F> {
         worker: &str,
         lease_seconds: f64,
     ) -> Result<Option<F::Attempt>, Error> {
-        self.attempt(client, worker, lease_seconds, None).await
+        match self.attempt(client, worker, lease_seconds, None).await? {
+            Attempted::Settled(attempt) => Ok(Some(attempt)),
+            Attempted::Nothing | Attempted::GivenBack => Ok(None),
+        }
     }
 
     /// The same with leave of a destination, which goes back unused when nothing is due.
+    ///
+    /// A call that finds out whether a side works again is made each time with another record, and where it
+    /// fails as calls to a side that is down do, the lease is given back: an outage must spend nobody's
+    /// attempts, however long it lasts.
     async fn attempt<C: Client<F>>(
         &self,
         client: &C,
         worker: &str,
         lease_seconds: f64,
         mut permit: Option<Permit>,
-    ) -> Result<Option<F::Attempt>, Error> {
+    ) -> Result<Attempted<F>, Error> {
         self.check_run(worker, lease_seconds, client.longest_call_seconds())?;
         let under_way = self.stopper().begin()?;
-        let Some(claim) = self.claim(worker, lease_seconds).await? else { return Ok(None) };
+        let probe = permit.as_ref().and_then(Permit::probe);
+        let claim = self.claim_behind(worker, lease_seconds, probe.unwrap_or(0)).await?;
+        let Some(claim) = claim else { return Ok(Attempted::Nothing) };
         let attempt = claim.granted.record.attempts;
         let span = tracing::info_span!("attempt", flow = F::TAG.name(), attempt);
         if let Some(permit) = &mut permit {
@@ -121,7 +128,7 @@ impl<F: Answers> Handle<F> {
         let attempted = async {
             let started = self.clock().steady_seconds();
             // Inside the async block, so that a client that panics before its future is caught too.
-            let call = unwinding(async { client.call(claim.request()).await });
+            let call = Unwinding::new(async { client.call(claim.request()).await });
             let Some(called) = under_way.unless_stopped(call).await else {
                 // The permit goes with it, unreported: an abandoned call says nothing about the side.
                 self.release(&claim).await?;
@@ -130,10 +137,16 @@ impl<F: Answers> Handle<F> {
             };
             crate::metrics::called(F::TAG, self.clock().steady_seconds() - started);
             if let Some(permit) = permit {
-                permit.report(outcome(called.as_ref()));
+                let outcome = outcome(called.as_ref());
+                let is_down = probe.is_some() && outcome.is_transient();
+                permit.report(outcome);
+                if is_down {
+                    self.release(&claim).await?;
+                    return Ok(Attempted::GivenBack);
+                }
             }
             let settlement = self.settlement(&claim, called);
-            self.settle_attempt(&claim, settlement).await.map(Some)
+            self.settle_attempt(&claim, settlement).await.map(Attempted::Settled)
         };
         attempted.instrument(span).await
     }
@@ -151,7 +164,9 @@ impl<F: Answers> Handle<F> {
                 Err(Blocked(code)) => Settlement::Fail { code },
             },
             Some(Err(CallFailure::Marked { code, retryable, retry_after_seconds })) => {
+                // The shorter of a day and no number at all would be a day.
                 let retry_after = retry_after_seconds
+                    .filter(|seconds| !seconds.is_nan())
                     .and_then(|seconds| Duration::new(seconds.min(DURATION_SECONDS_MAX)));
                 match (ErrorCode::new(&code), retryable) {
                     (Some(code), true) => Settlement::Retry { code, retry_after },
@@ -164,17 +179,14 @@ impl<F: Answers> Handle<F> {
     }
 }
 
-/// Awaits a future; `None` when it panics.
-async fn unwinding<T>(future: impl Future<Output = T>) -> Option<T> {
-    let mut future = pin!(future);
-    std::future::poll_fn(|context| {
-        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
-            Ok(Poll::Ready(value)) => Poll::Ready(Some(value)),
-            Ok(Poll::Pending) => Poll::Pending,
-            Err(_) => Poll::Ready(None),
-        }
-    })
-    .await
+/// What came of one turn of a worker.
+enum Attempted<F: Answers> {
+    /// Nothing was due.
+    Nothing,
+    /// The side is still down; the record is as it was.
+    GivenBack,
+    /// The call was made and is settled.
+    Settled(F::Attempt),
 }
 
 /// How a [`drain`] works.
@@ -187,13 +199,14 @@ pub struct DrainOptions {
     /// What the workers' names start with.
     pub worker: String,
     /// Whom the workers ask for leave before each claim; the workers of all flows that call one side
-    /// share it. `None`: they call as fast as they can.
+    /// share it. `None`: they call as fast as they can. While it is down, the calls that find out whether it
+    /// works again spend no attempt.
     pub destination: Option<Destination>,
 }
 
 /// Works until nothing of the flow waits and nothing is leased (what is paused does not count), or until
 /// `stop` turns true or the engine is shut down: then no new claim is made and the calls under way end
-/// first, or are dropped when the engine's shutdown says so. `seen` is told every attempt.
+/// first, or are dropped when the engine's shutdown says so. `seen` is told every attempt that was settled.
 ///
 /// # Errors
 /// The first [`Error`] that is not about one record.
@@ -343,11 +356,12 @@ async fn work<F: Answers, C: Client<F>>(
             Turn::End => return Ok(()),
         };
         match handle.attempt(client, worker, lease_seconds, permit).await {
-            Ok(Some(attempt)) => {
+            Ok(Attempted::Settled(attempt)) => {
                 seen(&attempt);
                 continue;
             }
-            Ok(None) => {}
+            Ok(Attempted::GivenBack) => continue,
+            Ok(Attempted::Nothing) => {}
             Err(Error::Blocked(blocked)) if about_one_record(&blocked) => {
                 tracing::warn!(code = blocked.code(), "a settlement was refused");
                 continue;

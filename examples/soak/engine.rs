@@ -113,7 +113,7 @@ impl Served {
         };
         let of = |name: &str| flows.iter().find(|flow| flow["flow"] == name);
         let registered: u64 = of("dispatch").map_or(0, total);
-        let settled = of("processing").map_or(0, |flow| count(flow, "processed"));
+        let settled = of("processing").map_or(0, |flow| count(flow, "succeeded"));
         Ok(Tally { registered, settled, failed })
     }
 

@@ -36,6 +36,8 @@ const RATE: u32 = 250;
 const BURST: u32 = 20;
 /// A call to the receiver is two requests, its capabilities and the document.
 const REQUESTS_PER_CALL: u64 = 2;
+/// How long after an outage seconds are looked at: a breaker that is open finds out a little later.
+const RECOVERY_SECONDS: u64 = 20;
 /// How long everything may take to settle after the last change, in seconds.
 const SETTLE_SECONDS: u64 = 600;
 
@@ -185,7 +187,8 @@ fn verdict(
     samples: &Samples,
 ) -> Result<bool, Failed> {
     let seen = sandbox.summary();
-    let most_after = plan.ends().map(|end| samples.most_within(end, 2)).max().unwrap_or_default();
+    let most_after =
+        plan.ends().map(|end| samples.most_within(end, RECOVERY_SECONDS)).max().unwrap_or_default();
     let allowed = u64::from(RATE + BURST) * REQUESTS_PER_CALL;
     let fine = tally.unsettled() == 0
         && tally.failed == 0

@@ -8,7 +8,7 @@
 //! | [`source`] | a folder or an archive, as something to walk over |
 //! | [`archives`] | the archives of one journal, in their order |
 //! | [`states`] | every record's state, and one record's history |
-//! | [`explain`] | why one record stands where it stands |
+//! | [`mod@explain`] | why one record stands where it stands |
 //! | [`travel`] | the state of everything at an earlier point |
 //! | `live` | the records of a journal that an engine has open |
 //! | [`check`] | the audit |

@@ -217,6 +217,11 @@ pub struct Permit {
 }
 
 impl Permit {
+    /// For a call that finds out whether the side works again: how many such calls failed before it.
+    pub(crate) fn probe(&self) -> Option<u32> {
+        self.permit.as_ref().and_then(pure::Permit::probe)
+    }
+
     /// The call begins.
     pub fn begin(&mut self) {
         let side = &self.destination.side;

@@ -9,7 +9,7 @@
 //! | [`stuck`] | the records that are not done, the most urgent first |
 //! | [`activity`] | events in stretches of time |
 //! | [`operation`] | leases given out, given back and lost; what is paused |
-//! | [`document`] | the page |
+//! | [`mod@document`] | the page |
 //! | `sections` | its tables and drawings |
 
 pub mod activity;

@@ -20,7 +20,7 @@ fn signer() -> HmacSha256Signer {
     HmacSha256Signer::new(key_id, DEMO_KEY.to_vec().into()).expect("a key")
 }
 
-fn client(address: SocketAddr, timeout_seconds: f64) -> CmsClient {
+pub(crate) fn client(address: SocketAddr, timeout_seconds: f64) -> CmsClient {
     let options = CmsOptions {
         origin: format!("http://{address}"),
         allow_http_loopback: true,
@@ -36,7 +36,7 @@ fn request() -> ChangeRequest {
 
 /// How a server ends its answer.
 #[derive(Clone, Copy)]
-enum Ending {
+pub(crate) enum Ending {
     /// Closes in an orderly way.
     Close,
     /// Says nothing more and keeps the connection.
@@ -44,7 +44,7 @@ enum Ending {
 }
 
 /// A server for one connection: reads a whole request, then writes these bytes. Answers the request.
-async fn server(answer: Vec<u8>, ending: Ending) -> (SocketAddr, JoinHandle<Vec<u8>>) {
+pub(crate) async fn server(answer: Vec<u8>, ending: Ending) -> (SocketAddr, JoinHandle<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let task = tokio::spawn(async move {
@@ -78,7 +78,7 @@ fn whole(seen: &[u8]) -> bool {
     seen.len() >= head.len() + 4 + length
 }
 
-fn http(status: &str, headers: &[&str], body: &[u8]) -> Vec<u8> {
+pub(crate) fn http(status: &str, headers: &[&str], body: &[u8]) -> Vec<u8> {
     let mut answer = format!("HTTP/1.1 {status}\r\n");
     for header in headers {
         answer.push_str(header);
@@ -94,7 +94,7 @@ fn canonical(text: &str) -> Vec<u8> {
     leasehold_actors::contract::canonical::print(&value).into_bytes()
 }
 
-const JSON: &str = "Content-Type: application/json; charset=utf-8";
+pub(crate) const JSON: &str = "Content-Type: application/json; charset=utf-8";
 
 async fn failure(answer: Vec<u8>) -> (String, bool, Option<f64>) {
     let (address, served) = server(answer, Ending::Close).await;

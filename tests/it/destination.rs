@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, yield_now};
 
 /// Everything at once, three failures open it.
-const LIMITS: Limits = Limits {
+pub(crate) const LIMITS: Limits = Limits {
     in_flight_max: 64,
     requests_per_second: None,
     burst: 10,
@@ -26,14 +26,14 @@ const LIMITS: Limits = Limits {
 
 /// What a side does with a call.
 #[derive(Debug, Clone)]
-enum Mood {
+pub(crate) enum Mood {
     Accepts,
     Fails(CallFailure),
     Hangs,
 }
 
 /// One other side: its mood, what it does first, and when it was called.
-struct Side {
+pub(crate) struct Side {
     clock: ManualClock,
     first: Mutex<VecDeque<Mood>>,
     mood: Mutex<Mood>,
@@ -42,7 +42,11 @@ struct Side {
 }
 
 impl Side {
-    fn new(clock: &ManualClock, first: impl IntoIterator<Item = Mood>, mood: Mood) -> Self {
+    pub(crate) fn new(
+        clock: &ManualClock,
+        first: impl IntoIterator<Item = Mood>,
+        mood: Mood,
+    ) -> Self {
         Self {
             clock: clock.clone(),
             first: Mutex::new(first.into_iter().collect()),
@@ -52,11 +56,11 @@ impl Side {
         }
     }
 
-    fn turn(&self, mood: Mood) {
+    pub(crate) fn turn(&self, mood: Mood) {
         *self.mood.lock().expect("not poisoned") = mood;
     }
 
-    fn calls(&self) -> Vec<f64> {
+    pub(crate) fn calls(&self) -> Vec<f64> {
         self.calls.lock().expect("not poisoned").clone()
     }
 }
@@ -80,7 +84,7 @@ impl Client<Dispatch> for Side {
     }
 }
 
-fn workers(in_flight: usize, destination: &Destination) -> DrainOptions {
+pub(crate) fn workers(in_flight: usize, destination: &Destination) -> DrainOptions {
     let destination = Some(destination.clone());
     DrainOptions { in_flight, lease_seconds: 600.0, worker: "w".to_owned(), destination }
 }
@@ -93,28 +97,35 @@ async fn enqueue(engine: &Engine, records: usize) {
 }
 
 /// An engine with that many records, and one destination of its own.
-async fn one(clock: &ManualClock, records: usize, limits: Limits) -> (Engine, Destination) {
+pub(crate) async fn one(
+    clock: &ManualClock,
+    records: usize,
+    limits: Limits,
+) -> (Engine, Destination) {
     let engine = engine(&MemoryDisk::new(), clock).await;
     enqueue(&engine, records).await;
     let side = Destinations::new(&engine, 1024).expect("within limits").add("cms", limits);
     (engine, side.expect("within limits"))
 }
 
-type Draining = (JoinHandle<Result<(), leasehold::Error>>, watch::Sender<bool>);
+pub(crate) type Draining = (JoinHandle<Result<(), leasehold::Error>>, watch::Sender<bool>);
 
-fn draining(engine: &Engine, side: &Arc<Side>, options: DrainOptions) -> Draining {
+pub(crate) fn draining<C>(engine: &Engine, side: &Arc<C>, options: DrainOptions) -> Draining
+where
+    C: Client<Dispatch> + 'static,
+{
     let (flow, side) = (engine.dispatch().clone(), Arc::clone(side));
     let (asking, stop) = watch::channel(false);
     (tokio::spawn(async move { drain(&flow, side, &options, stop, |_| {}).await }), asking)
 }
 
-async fn ends((working, asking): Draining) {
+pub(crate) async fn ends((working, asking): Draining) {
     asking.send_replace(true);
     working.await.expect("no panic").expect("it ends well");
 }
 
 /// Lets happen what can happen while the clock stands, until so many workers wait for leave.
-async fn until_waiting(destination: &Destination, workers: usize) {
+pub(crate) async fn until_waiting(destination: &Destination, workers: usize) {
     for _ in 0..16 {
         yield_now().await;
     }
@@ -129,7 +140,9 @@ async fn until_called(side: &Side, times: usize) {
     }
 }
 
-fn counts(engine: &Engine) -> impl Future<Output = std::collections::BTreeMap<String, u64>> {
+pub(crate) fn counts(
+    engine: &Engine,
+) -> impl Future<Output = std::collections::BTreeMap<String, u64>> {
     let flow = engine.dispatch().clone();
     async move {
         let counts = flow.health().await.expect("a time").counts;

@@ -35,6 +35,7 @@ mod pauses;
 mod processing_scenarios;
 mod receiver_client;
 mod report;
+mod reports;
 mod retention;
 mod salvage;
 mod sandbox_inbox;

@@ -48,7 +48,7 @@ fn times(source: &Source) -> Vec<Timestamp> {
 }
 
 /// Everything on a disk as an archive in this folder.
-fn exported(disk: &MemoryDisk, place: &Place) -> PathBuf {
+pub(crate) fn exported(disk: &MemoryDisk, place: &Place) -> PathBuf {
     let (path, mut bytes) = (place.path("archive"), Vec::new());
     archive::export(&disk.medium(), &mut bytes).expect("it verifies");
     std::fs::write(&path, bytes).expect("writable");

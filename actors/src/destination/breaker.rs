@@ -2,7 +2,8 @@
 //!
 //! Closed → open after so many failures in a row → half open when its time is over, with one probe →
 //! recovering when that was answered, with 1, 2, 4, ... calls at once → closed. A probe that fails opens
-//! it for twice as long.
+//! it for twice as long. Probes are numbered, so that each can be made with another record: with always the
+//! same one a record that no side could take would keep the side closed to all others.
 //!
 //! Failures while it recovers are counted as while it is closed. Going back a step at each of them was
 //! ruled out: a side that loses one call in ten would never be asked at its full width.
@@ -81,6 +82,14 @@ impl Breaker {
         match self.phase {
             Phase::Open { until } => Some(until),
             Phase::Closed | Phase::HalfOpen | Phase::Recovering { .. } => None,
+        }
+    }
+
+    /// How many probes came before the one that may go now; `None` while none may.
+    pub(super) fn probe(&self) -> Option<u32> {
+        match self.phase {
+            Phase::HalfOpen => Some(self.opened_in_a_row.saturating_sub(1)),
+            Phase::Closed | Phase::Open { .. } | Phase::Recovering { .. } => None,
         }
     }
 
@@ -205,11 +214,15 @@ mod tests {
     fn a_probe_that_fails_opens_it_for_twice_as_long_up_to_its_limit() {
         let mut breaker = Breaker::new(&LIMITS);
         opened(&mut breaker, 0.0);
-        for (now, until) in [(5.0, 15.0), (15.0, 27.0), (27.0, 39.0), (39.0, 51.0)] {
+        for (probes, now, until) in
+            [(0, 5.0, 15.0), (1, 15.0, 27.0), (2, 27.0, 39.0), (3, 39.0, 51.0)]
+        {
             breaker.wake(now - 0.1);
             assert_eq!(breaker.state(), GateState::Open);
+            assert_eq!(breaker.probe(), None);
             breaker.wake(now);
             assert_eq!((breaker.state(), breaker.allowed(&LIMITS)), (GateState::HalfOpen, 1));
+            assert_eq!(breaker.probe(), Some(probes));
             breaker.failed(&LIMITS, now);
             assert_eq!(breaker.open_until(), Some(until));
         }

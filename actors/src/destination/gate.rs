@@ -35,12 +35,39 @@ pub enum Outcome {
     Abandoned,
 }
 
+impl Outcome {
+    /// Whether it is a failure that may pass, of which the side did not say when: the one a probe of a side
+    /// that is down ends in.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Transient { .. } => true,
+            // Anything else, as no number is, is no time to wait.
+            Self::Throttled { retry_after_seconds, .. } => !is_a_wait(*retry_after_seconds),
+            Self::Answered | Self::Refused | Self::Abandoned => false,
+        }
+    }
+}
+
+fn is_a_wait(seconds: f64) -> bool {
+    seconds > 0.0
+}
+
 /// Leave for one call; it has to come back with [`Gate::report`].
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a permit that does not come back takes up room for ever"]
 pub struct Permit {
     era: u64,
     begun: bool,
+    probe: Option<u32>,
+}
+
+impl Permit {
+    /// For a call that finds out whether a side works again: how many such calls failed before it.
+    #[must_use]
+    pub fn probe(&self) -> Option<u32> {
+        self.probe
+    }
 }
 
 /// Whether one more call may start.
@@ -135,7 +162,8 @@ impl Gate {
         self.bucket.take();
         self.in_flight += 1;
         self.in_flight_of_era += 1;
-        Verdict::Go(Permit { era: self.breaker.era(), begun: false })
+        let (era, probe) = (self.breaker.era(), self.breaker.probe());
+        Verdict::Go(Permit { era, begun: false, probe })
     }
 
     /// The call of a permit begins. One that comes back without was not used: nothing is counted.
@@ -169,7 +197,7 @@ impl Gate {
                     self.bucket.empty();
                 }
             }
-            Outcome::Throttled { retry_after_seconds, code } if retry_after_seconds > 0.0 => {
+            Outcome::Throttled { retry_after_seconds, code } if is_a_wait(retry_after_seconds) => {
                 let seconds = retry_after_seconds.min(self.limits.retry_after_max_seconds);
                 self.retry_at = self.retry_at.max(self.time + seconds);
                 self.last_error_code = code.or(self.last_error_code.take());

@@ -219,6 +219,7 @@ mod tests {
             (f64::INFINITY, Some(30.0), 0),
         ] {
             let (mut gates, seats) = gates(6, &[LIMITS]);
+            assert_eq!(throttled(seconds).is_transient(), failures == 1, "{seconds}");
             let permit = go(&mut gates, seats[0], 100.0).expect("a fresh gate");
             gates.report(seats[0], permit, throttled(seconds), 100.0);
             let standing = gates.standing(seats[0], 100.0);

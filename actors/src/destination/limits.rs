@@ -12,7 +12,9 @@ pub struct Limits {
     /// Calls that may start at once after a pause, 1 to 10,000; default 10. Means nothing without
     /// `requests_per_second`.
     pub burst: u32,
-    /// The breaker opens after so many failures in a row that may pass, 1 to 1,000; default 10.
+    /// The breaker opens after so many failures in a row that may pass, 1 to 1,000; default 10. From then on
+    /// failures spend nobody's attempts, so a record that is alone in failing is given up only where its
+    /// ceiling is at most this.
     pub breaker_failures: u32,
     /// How long it stays open the first time, in seconds, more than 0 and at most a day; default 5.
     /// Doubles each time that it opens again before it was closed.

@@ -48,14 +48,25 @@ impl Gate {
         closed.stops(flow) || closed.stops_site(site)
     }
 
-    /// The record that goes first; none while the flow is paused.
+    /// The record that goes first, or so many behind it, starting again from the first after the last; none
+    /// while the flow is paused. Costs those it passes.
     pub(crate) fn pick<C: Copy>(
         &self,
         flow: FlowTag,
         agenda: &mut Agenda<C>,
-        now: Timestamp,
+        (now, behind): (Timestamp, u32),
     ) -> Option<(Identity, Slot<C>)> {
-        if self.0.borrow().stops(flow) { None } else { agenda.pick(now) }
+        if self.0.borrow().stops(flow) {
+            return None;
+        }
+        // Counting costs something after a clock that went back.
+        let passed = if behind == 0 { 0 } else { u64::from(behind) % agenda.due_count(now).max(1) };
+        let passed: Vec<_> = (0..passed).map_while(|_| agenda.pick(now)).collect();
+        let picked = agenda.pick(now);
+        for (identity, slot) in passed {
+            agenda.put_back(&identity, slot);
+        }
+        picked
     }
 
     /// When the next thing has to be done. While the flow is paused that is the end of a lease, since
@@ -280,5 +291,36 @@ impl Steering {
     #[must_use]
     pub fn paused(&self) -> Arc<[PausedScope]> {
         Arc::clone(&self.paused.borrow())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agenda::Waiting;
+    use crate::record::Link;
+
+    fn at(seconds: f64) -> Timestamp {
+        Timestamp::new(seconds).expect("a time")
+    }
+
+    #[test]
+    fn the_turn_goes_round_all_due_records_and_whoever_is_passed_stays_where_it_was() {
+        let (gate, mut agenda) = (Gate::default(), Agenda::default());
+        for (identity, created, next) in [("a", 1.0, 5.0), ("b", 2.0, 5.0), ("late", 3.0, 50.0)] {
+            let (created_at, next_at, link) = (at(created), at(next), Link::None);
+            let waiting = Waiting { rank: 0, created_at, next_at, class: (), link, parked: false };
+            agenda.place(&Identity::new(identity), Slot::Idle, Slot::Waiting(waiting));
+        }
+        let mut seen = Vec::new();
+        for behind in 0..4 {
+            let picked = gate.pick(FlowTag::Dispatch, &mut agenda, (at(10.0), behind));
+            let (identity, slot) = picked.expect("two are due");
+            agenda.put_back(&identity, slot);
+            seen.push(identity.to_string());
+        }
+        assert_eq!(seen, ["a", "b", "a", "b"]);
+        assert_eq!((agenda.due_count(at(10.0)), agenda.len()), (2, 3));
+        assert_eq!(gate.pick(FlowTag::Dispatch, &mut agenda, (at(1.0), 7)), None, "none is due");
     }
 }

@@ -57,6 +57,8 @@ pub(crate) struct Claim<F: Flow> {
     /// The time of a clock that never jumps, in its own seconds.
     pub(crate) steady_seconds: f64,
     pub(crate) reply: Answer<Option<Granted<F>>>,
+    /// How many due records to pass, for a call that finds out whether a side works again.
+    pub(crate) behind: u32,
     /// How often a record that was picked turned out not to be due.
     pub(crate) misses: u8,
 }

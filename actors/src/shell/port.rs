@@ -119,7 +119,8 @@ impl<F: Answers> Port<F> {
     }
 
     /// Leases the next due record; `None` when nothing is due. Beside the time it is told that of a
-    /// clock that never jumps, in its own seconds: a lease of this life ends when both say so.
+    /// clock that never jumps, in its own seconds: a lease of this life ends when both say so. `behind` is
+    /// how many due records are passed, starting again from the first after the last.
     ///
     /// # Errors
     /// [`Failure`].
@@ -129,8 +130,11 @@ impl<F: Answers> Port<F> {
         token: LeaseToken,
         lease: Duration,
         (now, steady_seconds): (Timestamp, f64),
+        behind: u32,
     ) -> Result<Option<Granted<F>>, Failure> {
-        self.ask(|reply| Claim { owner, token, lease, now, steady_seconds, reply, misses: 0 }).await
+        let misses = 0;
+        self.ask(|reply| Claim { owner, token, lease, now, steady_seconds, reply, behind, misses })
+            .await
     }
 
     /// The flow's health.

@@ -5,6 +5,7 @@
 
 use super::checkpoint::Supervisors;
 use super::controls::{Gate, Steering, Warden};
+use super::message::Failure;
 use super::port::Port;
 use super::scribe::Scribe;
 use super::start::{Origins, Shared, start_flow, succession, take};
@@ -125,7 +126,7 @@ pub struct Runtime {
 #[derive(Debug, Clone, Default)]
 struct HandOverState {
     under_way: watch::Sender<u64>,
-    failed: Arc<OnceLock<JournalError>>,
+    failed: Arc<OnceLock<Failure>>,
 }
 
 struct Started {
@@ -204,9 +205,9 @@ impl Runtime {
         self.hand_overs.under_way.subscribe()
     }
 
-    /// The first failure of the journal over a hand-over, which waits for the next open then.
+    /// Why the first hand-over was not written that waits for the next open.
     #[must_use]
-    pub fn not_handed_over(&self) -> Option<&JournalError> {
+    pub fn not_handed_over(&self) -> Option<&Failure> {
         self.hand_overs.failed.get()
     }
 

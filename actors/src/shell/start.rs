@@ -29,6 +29,7 @@ use crate::health::{Class, Tally};
 use crate::record::{Identity, Key, Refusal, State, stream_of};
 use crate::replay::{Replay, ReplayError, Replayed};
 use actix::Addr;
+use actix::prelude::SendError;
 use leasehold_journal::walk::Item;
 use leasehold_journal::{JournalError, StoreReader};
 use std::cell::Cell;
@@ -80,8 +81,8 @@ pub(crate) struct Shared {
     pub(crate) admission: Arc<Semaphore>,
     /// How many hand-overs are on their way.
     pub(crate) handing_over: watch::Sender<u64>,
-    /// The first failure of the journal over a hand-over.
-    pub(crate) not_handed_over: Arc<OnceLock<JournalError>>,
+    /// Why the first hand-over was not written that waits for the next open.
+    pub(crate) not_handed_over: Arc<OnceLock<Failure>>,
     /// Whether a hand-over came to nothing, for whatever reason: the next open looks for it again.
     pub(crate) missed: Rc<Cell<bool>>,
     pub(crate) abandon_at: Option<Timestamp>,
@@ -279,29 +280,34 @@ where
         let (reply, done) = oneshot::channel();
         handing_over.send_modify(|count| *count += 1);
         let act = Act { identity, ask: Ask::Do(command), now: at, reply };
-        if supervisor.try_send(act).is_err() {
-            tracing::error!(code = "engine_stopped", "a hand-over waits for the next open");
-        }
+        let sent = supervisor.try_send(act).map_err(|error| match error {
+            SendError::Full(_) => Failure::Busy,
+            SendError::Closed(_) => Failure::Stopped,
+        });
         let handing_over = handing_over.clone();
         let not_handed_over = Arc::clone(&not_handed_over);
         let missed = Rc::clone(&missed);
         actix_rt::spawn(async move {
-            let done = done.await;
-            if !matches!(done, Ok(Ok(_))) {
-                missed.set(true);
-            }
+            let done = match sent {
+                Ok(()) => done.await.unwrap_or(Err(Failure::Stopped)),
+                Err(failure) => Err(failure),
+            };
+            missed.set(missed.get() || done.is_err());
             match done {
-                Ok(Ok(_)) => tracing::debug!(to, "handed over"),
-                Ok(Err(Failure::Refused(Refusal::IdempotencyCollision))) => {
+                Ok(_) => tracing::debug!(to, "handed over"),
+                Err(Failure::Refused(Refusal::IdempotencyCollision)) => {
                     tracing::warn!(code = "idempotency_collision", "registered under other terms");
                 }
-                Ok(Err(failure)) => {
-                    tracing::error!(code = %failure, "a hand-over waits for the next open");
-                    if let Failure::Journal(error) = failure {
-                        not_handed_over.get_or_init(|| error);
-                    }
+                // A record that does not replay is there: opening again changes nothing, and health says so.
+                Err(Failure::Refused(refusal)) => {
+                    tracing::error!(code = %refusal, to, "what took over does not replay");
                 }
-                Err(_) => tracing::debug!("the engine stopped during a hand-over"),
+                // Not tried again in this life: a mailbox that is full has room for more than can be under
+                // way, so that something else is wrong then.
+                Err(failure @ (Failure::Journal(_) | Failure::Busy | Failure::Stopped)) => {
+                    tracing::error!(code = %failure, "a hand-over waits for the next open");
+                    not_handed_over.get_or_init(|| failure);
+                }
             }
             handing_over.send_modify(|count| *count -= 1);
         });
@@ -313,4 +319,111 @@ where
         }
     };
     Succession { tell: Box::new(tell), registered: Box::new(registered) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::dispatch::{DispatchResponse, DispatchedAs};
+    use crate::contract::text::Token;
+    use crate::contract::time::Ceiling;
+    use crate::flows::dispatch::DispatchBinding;
+    use crate::record::policy::Delays;
+    use crate::record::{Policy, Record};
+    use crate::shell::message::NextAt;
+    use leasehold_journal::memory::MemoryDisk;
+    use leasehold_journal::{JournalId, Log, LogOptions};
+
+    fn at(seconds: f64) -> Timestamp {
+        Timestamp::new(seconds).expect("a time")
+    }
+
+    fn token(text: &str) -> Token {
+        Token::new(text).expect("a token")
+    }
+
+    fn ceiling() -> Ceiling {
+        Ceiling::new(5).expect("in range")
+    }
+
+    /// A change that the CMS accepted.
+    fn accepted() -> State<Dispatch> {
+        let binding = DispatchBinding {
+            event_id: token("event-1"),
+            site_id: token("site-1"),
+            website_version: token("web-1"),
+            source_sequence: 1,
+            payload_sha256: Sha256::of(b"change"),
+            max_attempts: ceiling(),
+        };
+        let outcome = DispatchResponse {
+            plan_id: token("plan-1"),
+            job_count: 2,
+            status: DispatchedAs::Enqueued,
+            sha256: Sha256::of(b"answer"),
+        };
+        let record = Record {
+            binding: Arc::new(binding),
+            created_at: at(10.0),
+            updated_at: at(20.0),
+            next_at: at(20.0),
+            attempts: 1,
+            failures: 0,
+            progress: (),
+            losses: 0,
+        };
+        State::Completed { record, outcome }
+    }
+
+    fn shared() -> Shared {
+        let options = LogOptions { new_id: JournalId([0; 16]), create: true };
+        let disk = MemoryDisk::new();
+        let log = Log::open(disk.medium(), options, &mut |_| Ok(())).expect("a new journal");
+        let reader = Arc::new(log.reader());
+        let (scribe, _, _) = Scribe::start(Box::new(log)).expect("a thread");
+        Shared {
+            scribe,
+            reader,
+            admission: Arc::new(Semaphore::new(1)),
+            handing_over: watch::Sender::new(0),
+            not_handed_over: Arc::default(),
+            missed: Rc::default(),
+            abandon_at: None,
+            gate: Gate::default(),
+        }
+    }
+
+    /// Hands one record over, twice, to a flow whose mailbox has this many requests already.
+    fn handed_over(waiting: usize) -> (Option<Failure>, bool) {
+        actix::System::new().block_on(async move {
+            let shared = shared();
+            let policy = Policy::new(Delays::default()).expect("the defaults are valid");
+            let options = FlowOptions { policy, expected: None };
+            let origin = Origin::Journal(Replay::default());
+            let lifecycle = start_flow::<Lifecycle>(origin, options, None, &shared).await;
+            let lifecycle = lifecycle.expect("it starts");
+            // Nothing of this is looked at before this thread waits for something.
+            for _ in 0..waiting {
+                let (reply, _) = oneshot::channel();
+                let next = NextAt { now: at(30.0), steady_seconds: 0.0, reply };
+                if lifecycle.supervisor.try_send(next).is_err() {
+                    break;
+                }
+            }
+            let terms = Terms { ceiling: ceiling(), digest: None };
+            let succession = succession::<Dispatch, Lifecycle>(&lifecycle, terms, &shared);
+            let mut under_way = shared.handing_over.subscribe();
+            // Whoever sends for the first time is let in beyond the bound.
+            (succession.tell)(&accepted());
+            (succession.tell)(&accepted());
+            under_way.wait_for(|count| *count == 0).await.expect("the sender is here");
+            (shared.not_handed_over.get().cloned(), shared.missed.get())
+        })
+    }
+
+    #[test]
+    fn a_hand_over_that_finds_no_room_is_told_to_wait_for_the_next_open() {
+        assert_eq!(handed_over(usize::MAX), (Some(Failure::Busy), true));
+        assert_eq!(handed_over(0), (None, false));
+    }
 }

@@ -138,12 +138,13 @@ impl<F: Answers> Supervisor<F> {
         answer(reply, Err(failure));
     }
 
-    /// Gives the claim to the next due record, if there is one. A record that was picked and not
+    /// Gives the claim to the due record whose turn it is, if there is one. A record that was picked and not
     /// reached goes back to where it was.
     fn pick(&mut self, mut claim: Claim<F>, me: &Addr<Self>) {
         while !claim.reply.is_closed() {
             let gate = &self.surroundings.gate;
-            let Some((identity, slot)) = gate.pick(F::TAG, &mut self.agenda, claim.now) else {
+            let at = (claim.now, claim.behind);
+            let Some((identity, slot)) = gate.pick(F::TAG, &mut self.agenda, at) else {
                 answer(claim.reply, Ok(None));
                 return;
             };

@@ -2,7 +2,7 @@
 
 mod guarding;
 mod pages;
-mod program;
+pub(crate) mod program;
 mod records;
 mod standing;
 mod why;

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 /// Far longer than any of this takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
 fn a_pipeline_that_stays_works_on_what_comes_after_everything_was_settled() {
@@ -46,7 +46,7 @@ fn a_pipeline_that_stays_works_on_what_comes_after_everything_was_settled() {
 }
 
 /// Starts the program and waits until it says where it listens.
-fn serve(arguments: &[&str]) -> (Child, serde_json::Value) {
+pub(crate) fn serve(arguments: &[&str]) -> (Child, serde_json::Value) {
     let mut command = program();
     command.arg("serve").args(arguments).arg("--json");
     let mut child =
@@ -59,7 +59,7 @@ fn serve(arguments: &[&str]) -> (Child, serde_json::Value) {
 }
 
 /// Asks the program to end, and waits until it did.
-fn stop(child: Child) -> Option<i32> {
+pub(crate) fn stop(child: Child) -> Option<i32> {
     let id = child.id().to_string();
     let killed = std::process::Command::new("kill").args(["-TERM", &id]).status();
     assert!(killed.expect("kill runs").success());

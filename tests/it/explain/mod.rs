@@ -152,9 +152,10 @@ fn what_waits_for_a_pause_is_no_trouble_and_a_held_record_is_whatever_is_paused(
 
 #[test]
 fn a_lease_is_the_last_one_when_losing_it_reaches_the_limit_and_not_before() {
-    let last = |name| match named(states::processing(), name).waits_for {
-        WaitsFor::Lease { last, .. } => last,
-        other => panic!("{other:?}"),
+    let last = |name| {
+        let explained = named(states::processing(), name);
+        let WaitsFor::Lease { last, .. } = explained.waits_for else { panic!("it is leased") };
+        last
     };
     assert!(last("leased after four lost leases") && !last("leased after three lost leases"));
     let mut case = states::processing();

@@ -16,12 +16,12 @@ pub(super) fn scope(text: &str) -> Scope {
     Scope::new(text).expect("a scope")
 }
 
-pub(super) async fn pause(engine: &Engine, text: &str) {
+pub(crate) async fn pause(engine: &Engine, text: &str) {
     let paused = engine.pause(scope(text), "maria", "it is being mended").await.expect("it is");
     assert!(paused.changed, "{text}");
 }
 
-pub(super) async fn resume(engine: &Engine, text: &str) {
+pub(crate) async fn resume(engine: &Engine, text: &str) {
     let resumed = engine.resume(scope(text), "paul", "it was mended").await.expect("it does");
     assert!(resumed.changed && resumed.status.is_none(), "{text}");
 }
