@@ -121,7 +121,9 @@ fn told(command: &str, path: &Path) -> Value {
 
 /// The counts of `health` are those of a report; zeros do not count.
 fn assert_counts(report: &Value, health: &Value) {
-    for (flow, health) in health.as_object().expect("an object") {
+    // Beside the flows it says what is paused, and whether digests were compared.
+    let flows = health.as_object().expect("an object").iter();
+    for (flow, health) in flows.filter(|(_, health)| health.get("counts").is_some()) {
         let counts = health["counts"].as_object().expect("an object");
         let mut expected: BTreeMap<&str, &Value> =
             counts.iter().map(|(state, count)| (state.as_str(), count)).collect();
