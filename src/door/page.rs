@@ -30,6 +30,8 @@ use std::sync::Arc;
 type Answer = Result<Response<Body>, Refused>;
 type Shared = State<Arc<Inside>>;
 
+/// Stuck records on the first page: what follows it has to be seen without scrolling far.
+const STUCK_SHOWN: usize = 3;
 /// Time until a page asks for itself again, in seconds.
 const REFRESH_SECONDS: u32 = 10;
 
@@ -81,8 +83,12 @@ fn dashboard_body(overview: &Overview) -> Markup {
         h1 { "Leasehold" }
         (headline(overview))
         @if !overview.stuck.is_empty() {
+            @let shown = overview.stuck.len().min(STUCK_SHOWN);
             h2 { "Stuck" }
-            (stuck_table(&overview.stuck, overview.at))
+            (stuck_table(&overview.stuck[..shown], overview.at))
+            @if overview.stuck.len() > shown {
+                p { a href="/stuck" { "The " (overview.stuck.len()) " newest that are stuck" } }
+            }
         }
         @if !overview.paused.is_empty() {
             h2 { "Paused" }
