@@ -2,6 +2,7 @@
 
 use super::{enqueue, ids};
 use crate::destination::{LIMITS, draining, workers};
+use crate::door::program::PATIENCE;
 use crate::support::{accepted, change, change_with, engine, run};
 use leasehold::{
     CallFailure, ChangeRequest, Client, Destinations, Dispatch, DrainOptions, Engine, Limits,
@@ -108,7 +109,9 @@ fn one_poison_event_of_whatever_kind_stops_no_other() {
         let side = Destinations::new(&engine, 8).expect("within limits").add("cms", limits);
         let side = side.expect("within limits");
         let (working, _stop) = draining(&engine, &Arc::new(Fragile), workers(4, &side));
-        working.await.expect("no panic").expect("it ends well");
+        // Asked for over and over again it would keep them busy for ever.
+        let ended = tokio::time::timeout(PATIENCE, working).await.expect("nothing is in their way");
+        ended.expect("no panic").expect("it ends well");
         let flow = engine.dispatch();
         for id in ids(20) {
             assert_eq!(flow.status(&id).await.expect("there").status, "succeeded", "{id}");
