@@ -59,7 +59,7 @@ trap 'rm -f "$lines" "$lines.median"' EXIT
 
 bench() { # waiting
     "$leasehold" bench --records "$records" --backlog "$1" --in-flight "$in_flight" \
-        --folder "$folder" >>"$lines"
+        --http 0 --folder "$folder" >>"$lines"
 }
 
 peer() { # name, lives

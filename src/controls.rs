@@ -6,12 +6,11 @@
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::intervene::Intervened;
+use crate::intervene::{Intervened, intervention};
 use leasehold_actors::arguments::Blocked;
 use leasehold_actors::contract::time::Timestamp;
 use leasehold_actors::control::{Command, PausedScope, Scope};
 use leasehold_actors::flows::dispatch::Dispatch;
-use leasehold_actors::record::{Intervention, OperatorName, Reason};
 use leasehold_actors::shell::{Failure, Steered, Steering};
 use std::sync::Arc;
 
@@ -87,12 +86,12 @@ pub(crate) async fn steer(
 
 /// A pause, if who and why are valid.
 pub(crate) fn pause(by: &str, why: &str) -> Result<Command, Blocked> {
-    Ok(Command::Pause { intervention: intervention(by, why)? })
+    Ok(Command::Pause { intervention: intervention(by, why, Blocked::control)? })
 }
 
 /// The end of one, likewise.
 pub(crate) fn resume(by: &str, why: &str) -> Result<Command, Blocked> {
-    Ok(Command::Resume { intervention: intervention(by, why)? })
+    Ok(Command::Resume { intervention: intervention(by, why, Blocked::control)? })
 }
 
 /// A refusal is of no flow; what else fails, fails as everywhere.
@@ -101,11 +100,4 @@ fn failed(failure: Failure) -> Error {
         return Blocked::control(refusal.code()).into();
     }
     Error::of::<Dispatch>(failure)
-}
-
-/// Checks who and why.
-fn intervention(by: &str, why: &str) -> Result<Intervention, Blocked> {
-    let by = OperatorName::new(by).ok_or_else(|| Blocked::control("operator_invalid"))?;
-    let why = Reason::new(why).ok_or_else(|| Blocked::control("reason_invalid"))?;
-    Ok(Intervention { by, why })
 }

@@ -257,7 +257,8 @@ impl Handle<Delivery> {
         source_max_attempts: i64,
         delivery_max_attempts: i64,
     ) -> Result<Registered<DeliveryStatus>, Error> {
-        self.enqueue_document(change.as_ref(), source_max_attempts, delivery_max_attempts, true)
+        let kind = Some(true);
+        self.enqueue_document(change.as_ref(), source_max_attempts, delivery_max_attempts, kind)
             .await
     }
 
@@ -272,16 +273,18 @@ impl Handle<Delivery> {
         source_max_attempts: i64,
         delivery_max_attempts: i64,
     ) -> Result<Registered<DeliveryStatus>, Error> {
-        self.enqueue_document(removal.as_ref(), source_max_attempts, delivery_max_attempts, false)
+        let kind = Some(false);
+        self.enqueue_document(removal.as_ref(), source_max_attempts, delivery_max_attempts, kind)
             .await
     }
 
-    async fn enqueue_document(
+    /// Enqueues a document of whatever kind its schema says, or of one kind only: a change, or none.
+    pub(crate) async fn enqueue_document(
         &self,
         document: &[u8],
         source_max_attempts: i64,
         delivery_max_attempts: i64,
-        change: bool,
+        change: Option<bool>,
     ) -> Result<Registered<DeliveryStatus>, Error> {
         let source =
             arguments::ceiling::<Delivery>(source_max_attempts, "source_attempts_invalid")?;
@@ -289,7 +292,9 @@ impl Handle<Delivery> {
         let now = self.now()?;
         let document = Document::parse(document)
             .ok()
-            .filter(|document| (document.operation == Operation::Change) == change)
+            .filter(|document| {
+                change.is_none_or(|change| (document.operation == Operation::Change) == change)
+            })
             .ok_or_else(|| Blocked::new::<Delivery>("request_invalid"))?;
         let digest =
             self.terms.expected.ok_or_else(|| Blocked::new::<Delivery>("capabilities_invalid"))?;

@@ -296,6 +296,7 @@ impl<F: Answers> Handle<F> {
         let command = Command::Release { proof: claim.granted.proof() };
         let identity = claim.granted.identity.clone();
         let state = self.command(identity, command, now).await?.state;
+        crate::metrics::released(F::TAG);
         F::status(&state, now).ok_or(Error::Stopped)
     }
 

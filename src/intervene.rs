@@ -35,7 +35,7 @@ impl<F: Answers> Handle<F> {
         by: &str,
         why: &str,
     ) -> Result<Intervened<F::Status>, Error> {
-        let intervention = intervention::<F>(by, why)?;
+        let intervention = intervention(by, why, Blocked::new::<F>)?;
         self.intervene(id, Command::Requeue { intervention }).await
     }
 
@@ -50,7 +50,7 @@ impl<F: Answers> Handle<F> {
         by: &str,
         why: &str,
     ) -> Result<Intervened<F::Status>, Error> {
-        let intervention = intervention::<F>(by, why)?;
+        let intervention = intervention(by, why, Blocked::new::<F>)?;
         let expected = self.terms.expected;
         self.intervene(id, Command::Dismiss { expected, intervention }).await
     }
@@ -66,7 +66,7 @@ impl<F: Answers> Handle<F> {
         by: &str,
         why: &str,
     ) -> Result<Intervened<F::Status>, Error> {
-        let intervention = intervention::<F>(by, why)?;
+        let intervention = intervention(by, why, Blocked::new::<F>)?;
         let digest = self.terms.expected.ok_or_else(|| Blocked::refusal::<F>(Refusal::NotHeld))?;
         self.intervene(id, Command::Repin { digest, intervention }).await
     }
@@ -84,9 +84,13 @@ impl<F: Answers> Handle<F> {
     }
 }
 
-/// Checks who and why.
-fn intervention<F: Answers>(by: &str, why: &str) -> Result<Intervention, Blocked> {
-    let by = OperatorName::new(by).ok_or_else(|| Blocked::new::<F>("operator_invalid"))?;
-    let why = Reason::new(why).ok_or_else(|| Blocked::new::<F>("reason_invalid"))?;
+/// Checks who and why; `blocked` makes a refusal of its name.
+pub(crate) fn intervention(
+    by: &str,
+    why: &str,
+    blocked: fn(&str) -> Blocked,
+) -> Result<Intervention, Blocked> {
+    let by = OperatorName::new(by).ok_or_else(|| blocked("operator_invalid"))?;
+    let why = Reason::new(why).ok_or_else(|| blocked("reason_invalid"))?;
     Ok(Intervention { by, why })
 }

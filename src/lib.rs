@@ -20,11 +20,11 @@
 //! | [`door`] | the engine over HTTP, and pages for operators |
 //! | [`overview`] | how everything stands, in one document |
 //! | [`metrics`] | what is counted, under which names |
-//! | [`http`] | the CMS over HTTPS |
+//! | [`http`] | the other sides over HTTPS |
 //! | [`shutdown`] | winding an engine down in two phases |
 //! | [`retention`] | moving old history to archive files |
 //! | [`audit`] | walk a journal, rebuild every record, findings |
-//! | [`sandbox`] | a local CMS with faults on demand |
+//! | [`sandbox`] | a local CMS, source runtime and receiver with faults on demand |
 //! | [`config`] | the command line's configuration file |
 //! | [`pages`] | what HTML pages are made of |
 //! | [`report`] | a journal as one page for an auditor |

@@ -206,6 +206,11 @@ pub(crate) fn settled(flow: FlowTag, left: Option<StateKind>) {
     }
 }
 
+/// A lease was given back. Its state cannot tell: the record is as it was before.
+pub(crate) fn released(flow: FlowTag) {
+    count(&keys(flow).settlements[Outcome::Released as usize]);
+}
+
 /// Sets the gauges to how things stand.
 pub(crate) fn set_levels(overview: &Overview) {
     set(&Key::from_static_name(JOURNAL_SEQUENCE), overview.journal.sequence as f64);
@@ -240,8 +245,8 @@ fn set_flow(flow: &FlowOverview, tag: FlowTag) {
     }
 }
 
-/// `None` where the system does not say.
-fn resident_bytes() -> Option<f64> {
+/// Memory of this process; `None` where the system does not say.
+pub(crate) fn resident_bytes() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kilobytes: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

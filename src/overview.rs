@@ -10,6 +10,7 @@ pub use rings::Rings;
 pub use stuck::{StuckFacts, StuckRecord, StuckState};
 
 use crate::destination::DestinationView;
+use crate::pages::Tone;
 use leasehold_actors::control::PausedScope;
 use leasehold_actors::destination::GateState;
 use leasehold_actors::health::Depths;
@@ -33,6 +34,21 @@ pub enum Standing {
     /// Something failed, is damaged, or waits for an operator.
     Blocked,
 }
+
+impl Standing {
+    /// In words, and how they look.
+    #[must_use]
+    pub fn told(self) -> (&'static str, Tone) {
+        match self {
+            Self::Ok => ("ok", Tone::Fine),
+            Self::Blocked => ("blocked", Tone::Trouble),
+        }
+    }
+}
+
+/// What there is to say of a flow that is blocked while no record is stuck.
+pub const NOT_STUCK: &str = "No record is stuck: a lease ran out and its record is given out again, or a \
+    change failed at the other side.";
 
 /// How everything stands.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -109,6 +125,19 @@ pub enum DestinationState {
     Recovering,
 }
 
+impl DestinationState {
+    /// In words, and how they look.
+    #[must_use]
+    pub fn told(self) -> (&'static str, Tone) {
+        match self {
+            Self::Closed => ("calls go through", Tone::Fine),
+            Self::Open => ("no call goes through", Tone::Trouble),
+            Self::HalfOpen => ("one call is tried", Tone::Waiting),
+            Self::Recovering => ("recovering", Tone::Waiting),
+        }
+    }
+}
+
 /// One other side of an [`Overview`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DestinationOverview {
@@ -122,7 +151,7 @@ pub struct DestinationOverview {
     pub in_flight_max: u64,
     /// Workers that wait to call.
     pub waiting: u64,
-    /// Seconds until one call may find out, or until a `Retry-After` is over; null while calls go through.
+    /// Seconds until one call may find out, and a `Retry-After` is over; null while calls go through.
     pub opens_in_seconds: Option<f64>,
     /// Calls that failed since the last one that did not.
     pub failures_in_a_row: u64,
@@ -143,7 +172,11 @@ impl From<DestinationView> for DestinationOverview {
             in_flight: view.in_flight as u64,
             in_flight_max: view.in_flight_max as u64,
             waiting: view.waiting as u64,
-            opens_in_seconds: view.probes_in_seconds.or(view.retry_in_seconds),
+            // Nothing goes through before the later of the two.
+            opens_in_seconds: [view.probes_in_seconds, view.retry_in_seconds]
+                .into_iter()
+                .flatten()
+                .reduce(f64::max),
             failures_in_a_row: view.failures_in_a_row.into(),
             last_error_code: view.last_error_code.map(|code| code.to_string()),
         }
@@ -298,5 +331,30 @@ mod tests {
         let text = serde_json::to_string(&overview).expect("JSON");
         assert_eq!(serde_json::from_str::<Overview>(&text).expect("an overview"), overview);
         assert!(text.contains("\"status\":\"blocked\"") && text.contains("\"state\":\"failed\""));
+    }
+
+    #[test]
+    fn nothing_goes_through_before_the_later_of_a_breaker_and_a_retry_after() {
+        let view = |probes_in_seconds, retry_in_seconds| DestinationView {
+            name: "cms",
+            state: GateState::Open,
+            in_flight: 0,
+            in_flight_allowed: 0,
+            in_flight_max: 64,
+            tokens: None,
+            waiting: 0,
+            probes_in_seconds,
+            retry_in_seconds,
+            failures_in_a_row: 10,
+            last_error_code: None,
+        };
+        for (probes, retry, opens) in [
+            (Some(5.0), Some(3600.0), Some(3600.0)),
+            (Some(5.0), None, Some(5.0)),
+            (None, Some(7.0), Some(7.0)),
+            (None, None, None),
+        ] {
+            assert_eq!(DestinationOverview::from(view(probes, retry)).opens_in_seconds, opens);
+        }
     }
 }

@@ -117,9 +117,7 @@ impl<'a> Pipeline<'a> {
     /// The first [`Error`] that is not about one record, or that of [`Engine::handed_over`].
     pub async fn finish(mut self) -> Result<(), Error> {
         let idle = self.until_idle().await;
-        self.over.send_replace(true);
-        let Self { engine, workers, failed, .. } = self;
-        ended(workers, &failed).await.and(idle).and_then(|()| engine.handed_over())
+        self.wound_up(idle).await
     }
 
     /// Works until it is asked to stop, also while nothing waits: more may be registered.
@@ -128,17 +126,24 @@ impl<'a> Pipeline<'a> {
     /// As [`Self::finish`].
     pub async fn stay(mut self) -> Result<(), Error> {
         let stayed = self.until_stopped().await;
+        self.wound_up(stayed).await
+    }
+
+    /// Lets the workers end, and tells what came of it all.
+    async fn wound_up(self, worked: Result<(), Error>) -> Result<(), Error> {
         self.over.send_replace(true);
         let Self { engine, workers, failed, .. } = self;
-        ended(workers, &failed).await.and(stayed).and_then(|()| engine.handed_over())
+        ended(workers, &failed).await.and(worked).and_then(|()| engine.handed_over())
     }
 
     async fn until_stopped(&mut self) -> Result<(), Error> {
-        let Self { stop, workers, .. } = self;
+        let Self { stop, workers, engine, .. } = self;
+        let stopper = engine.stopper();
         // A sender that is gone counts as asking.
         let asked = async { drop(stop.wait_for(|stop| *stop).await) };
         tokio::select! {
             () = asked => Ok(()),
+            () = stopper.begun() => Ok(()),
             // Workers stay until they are told; one that ends has failed.
             Some(done) = workers.join_next() => done.unwrap_or(Err(Error::Stopped)),
         }

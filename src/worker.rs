@@ -290,7 +290,7 @@ pub(crate) async fn ended(
 ) -> Result<(), Error> {
     let mut result = Ok(());
     while let Some(ended) = workers.join_next().await {
-        // A worker's panic is ours; a client's is caught in `run_once`.
+        // A worker's panic is ours; a client's is caught in `attempt`.
         let ended = ended.unwrap_or(Err(Error::Stopped));
         if ended.is_err() {
             failed.send_replace(true);

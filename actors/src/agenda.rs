@@ -324,10 +324,19 @@ impl<C: Copy> Agenda<C> {
             self.due.values().map(|(next_at, _)| (*next_at).max(now)).min()
         };
         let later = self.later.first_key_value().map(|((next_at, _), _)| *next_at);
+        [due, later, self.next_end_beside(now, until)].into_iter().flatten().min()
+    }
+
+    /// The next time a lease ends, likewise.
+    pub fn next_end_beside(
+        &self,
+        now: Timestamp,
+        until: impl Fn(&Identity) -> Option<Timestamp>,
+    ) -> Option<Timestamp> {
         let over = self.leases.keys().take_while(|(expires_at, _)| *expires_at <= now);
         let over = over.map(|(_, identity)| until(identity).map_or(now, |end| end.max(now))).min();
         let lease = self.leases.keys().map(|(expires_at, _)| *expires_at).find(|end| *end > now);
-        [due, later, over, lease].into_iter().flatten().min()
+        [over, lease].into_iter().flatten().min()
     }
 
     /// Records that wait or are leased.

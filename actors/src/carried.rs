@@ -153,7 +153,7 @@ pub fn encode<F: Flow>(carried: &Carried<F>) -> Result<Vec<u8>, JournalError> {
 /// # Errors
 /// [`DecodeError`].
 pub fn decode<F: Flow>(image: &[u8]) -> Result<Carried<F>, DecodeError> {
-    let (version, form) = codec::open::<F>(image, VERSION)?;
+    let (version, form) = codec::open(F::TAG as u8, image, VERSION)?;
     let carried: Carried<F> = if version == FIRST {
         payload::decode(form).map_err(|_| DecodeError::Invalid)?
     } else {

@@ -69,18 +69,19 @@ pub fn flow_of(body: &[u8]) -> Option<FlowTag> {
 /// # Errors
 /// [`DecodeError`].
 pub fn decode<F: Flow>(body: &[u8]) -> Result<Event<F>, DecodeError> {
-    let (version, event) = open::<F>(body, VERSION)?;
+    let (version, event) = open(F::TAG as u8, body, VERSION)?;
     let event = payload::decode(event).map_err(|_| DecodeError::Invalid)?;
     if version_of(&event) == version { Ok(event) } else { Err(DecodeError::Invalid) }
 }
 
-/// Takes the header off: the version, which is at most `newest`, and what follows it.
+/// Takes the header off, which starts with `number`: the version, which is at most `newest`, and what
+/// follows it.
 ///
 /// # Errors
 /// [`DecodeError`].
-pub(crate) fn open<F: Flow>(bytes: &[u8], newest: u8) -> Result<(u8, &[u8]), DecodeError> {
+pub(crate) fn open(number: u8, bytes: &[u8], newest: u8) -> Result<(u8, &[u8]), DecodeError> {
     match bytes {
-        [flow, version, rest @ ..] if *flow == F::TAG as u8 && *version > 0 => {
+        [first, version, rest @ ..] if *first == number && *version > 0 => {
             if *version > newest {
                 return Err(DecodeError::Newer(*version));
             }

@@ -41,6 +41,17 @@ pub enum Replayed<F: Flow> {
     Quarantined,
 }
 
+impl<F: Flow> Replayed<F> {
+    /// Its state, where it replays.
+    #[must_use]
+    pub fn state(&self) -> Option<&State<F>> {
+        match self {
+            Self::Sound(state) => Some(state),
+            Self::Quarantined => None,
+        }
+    }
+}
+
 /// All records of one flow.
 #[derive(Debug)]
 pub struct Replay<F: Flow> {

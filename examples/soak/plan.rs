@@ -20,7 +20,8 @@ pub(crate) enum Act {
 pub(crate) struct Plan(Vec<(u64, Act)>);
 
 impl Plan {
-    /// Two outages and four ends, spread over so many seconds; one end of each kind during an outage.
+    /// Two outages and six ends, three of each kind, spread over so many seconds; one of each during an
+    /// outage.
     pub(crate) fn over(seconds: u64, outage_seconds: u64) -> Self {
         let at = |twelfth: u64| seconds * twelfth / 12;
         let outage = outage_seconds.min(seconds / 6);

@@ -12,8 +12,9 @@ use leasehold_actors::explain::{
     Action, Changes, Explains, Explanation, LossesMax, Pinned, Place, View, explain_quarantined,
     explain_record,
 };
+use leasehold_actors::flows::all::AllFlows;
 use leasehold_actors::record::{FlowTag, stream_of};
-use leasehold_actors::replay::{Replay, Replayed};
+use leasehold_actors::replay::{ReplayError, Replayed};
 use leasehold_journal::walk::Item;
 use leasehold_journal::{JournalError, StreamId};
 use std::num::NonZeroU32;
@@ -88,7 +89,7 @@ pub fn explain<F: Explains>(
             explain_record(state, &states.flows, &pins.view(F::TAG, now, place))
         }
         Some(Replayed::Quarantined) => {
-            let Damage { sequence, code, since } = damage::<F>(source, stream)?;
+            let Damage { sequence, code, since } = damage(source, stream)?;
             Some(explain_quarantined::<F>(Some(id), sequence, &code, since, place))
         }
     };
@@ -96,49 +97,54 @@ pub fn explain<F: Explains>(
 }
 
 /// Where a record stopped to replay.
-pub(super) struct Damage {
+#[derive(Debug, Clone)]
+pub(crate) struct Damage {
     /// The journal record, where it is known.
-    pub(super) sequence: Option<u64>,
+    pub(crate) sequence: Option<u64>,
     /// What is wrong with it.
-    pub(super) code: String,
+    pub(crate) code: String,
     /// When the last event before it happened.
-    pub(super) since: Option<Timestamp>,
+    pub(crate) since: Option<Timestamp>,
+}
+
+impl Damage {
+    /// At this journal record; `since` is the last time of the record before it.
+    pub(crate) fn at(sequence: u64, error: ReplayError, since: Option<Timestamp>) -> Self {
+        Self { sequence: Some(sequence), code: error.to_string(), since }
+    }
+
+    /// Of a record that was archived as one that does not replay: what the journal kept says no more.
+    pub(crate) fn archived() -> Self {
+        Self { sequence: None, code: ReplayError::Quarantined.to_string(), since: None }
+    }
 }
 
 /// Walks once more, for the first of a record's events that does not replay.
-fn damage<F: Explains>(source: &Source, stream: StreamId) -> Result<Damage, JournalError> {
-    let mut replay = Replay::<F>::default();
-    let mut damage = Damage { sequence: None, code: String::new(), since: None };
+fn damage(source: &Source, stream: StreamId) -> Result<Damage, JournalError> {
+    let (mut flows, mut damage) = (AllFlows::default(), None);
     let walked = source.walk(&mut |item| {
+        let since = flows.latest_after(stream, None);
         let (sequence, applied) = match item {
             Item::Record { sequence, stream: of, record } if of == stream => {
                 let body = record.ok().map(|record| record.body);
-                let applied = replay.apply(stream, body.as_deref()).map(|event| Some(event.at()));
-                (sequence, applied)
+                (sequence, flows.apply(stream, body.as_deref()))
             }
             Item::Carried { stream: of, tip, image } if of == stream => {
-                let image = image.ok();
-                let carried = replay.carry(stream, image.as_deref()).map(|()| None);
-                (tip.sequence, carried)
+                (tip.sequence, flows.carry(stream, image.ok().as_deref()))
             }
             Item::Record { .. } | Item::Carried { .. } | Item::Base(_) | Item::Frame(_) => {
                 return Ok(());
             }
         };
-        match applied {
-            Ok(at) => damage.since = at.or(damage.since),
-            Err(error) if damage.sequence.is_none() => {
-                damage.sequence = Some(sequence);
-                damage.code = error.to_string();
-            }
+        if let Some(Err(error)) = applied {
             // The first one is what it was quarantined for.
-            Err(_) => {}
+            damage.get_or_insert_with(|| Damage::at(sequence, error, since));
         }
         Ok(())
     });
     match walked.stopped {
         Some(error) => Err(error),
-        None => Ok(damage),
+        None => Ok(damage.unwrap_or_else(Damage::archived)),
     }
 }
 

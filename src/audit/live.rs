@@ -7,11 +7,10 @@
 mod one;
 
 use super::explain::Pins;
-use super::states::{History, Row, covering, happening, row};
+use super::states::{History, Row, happening, row};
 use crate::overview::{STUCK_MAX, StuckFacts, StuckState};
 use leasehold_actors::codec;
 use leasehold_actors::contract::time::Timestamp;
-use leasehold_actors::control::PausedScope;
 use leasehold_actors::explain::{self, Explains, Pinned, explain_quarantined, explain_record};
 use leasehold_actors::flows::Answers;
 use leasehold_actors::flows::all::AllFlows;
@@ -185,12 +184,12 @@ impl Live {
         })
     }
 
-    /// One record's history and status as of `now`; `None` for one that is not there.
+    /// One record's history and status as of `now`; `None` for one that is not there. What is paused is
+    /// told by [`Self::explain`].
     pub(crate) fn history<F: Answers>(
         &self,
         identity: &str,
         now: Timestamp,
-        paused: Vec<PausedScope>,
     ) -> Result<Option<History<F::Status>>, JournalError> {
         let stream = stream_of(F::TAG, identity);
         let (events, none) = (Vec::new(), Vec::new());
@@ -216,20 +215,10 @@ impl Live {
             history.events.extend(event.map(|event| happening(record.sequence, &event)));
         }
         match replay.get(stream) {
-            Some(Replayed::Sound(state)) => {
-                history.status = F::status(state, now);
-                history.paused = covering(state, paused);
-            }
+            Some(Replayed::Sound(state)) => history.status = F::status(state, now),
             Some(Replayed::Quarantined) | None => history.replays = false,
         }
         Ok(Some(history))
-    }
-}
-
-fn state_of<F: Answers>(record: &Replayed<F>) -> Option<&State<F>> {
-    match record {
-        Replayed::Sound(state) => Some(state),
-        Replayed::Quarantined => None,
     }
 }
 
@@ -238,9 +227,10 @@ fn places_of<F: Answers>(replay: &Replay<F>, wanted: &Wanted, places: &mut Vec<P
         return;
     }
     for (stream, record) in replay.iter() {
-        let known = state_of(record).and_then(State::record);
+        let known = record.state().and_then(State::record);
         let place = Place::of(stream, known.map(|record| record.created_at));
-        let name = state_of(record)
+        let name = record
+            .state()
             .and_then(State::kind)
             .unwrap_or(StateKind::Quarantined)
             .name(F::COMPLETED);
@@ -299,7 +289,7 @@ fn stuck_of<'a, F: Explains>(
             ) => continue,
             Replayed::Quarantined => StuckState::Quarantined,
         };
-        let sound = state_of(record);
+        let sound = record.state();
         let known = sound.and_then(State::record);
         let since = known.map(|record| record.updated_at.seconds());
         let order = since.map_or(u64::MAX, |since| (since + 0.0).to_bits());

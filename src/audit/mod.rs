@@ -30,6 +30,7 @@ pub mod states;
 pub mod travel;
 
 pub use check::audit;
+pub(crate) use explain::Damage;
 pub use explain::{Pins, explain};
 pub use leasehold_actors::explain::{Explanation, Place};
 pub use report::{Finding, Report};

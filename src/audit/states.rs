@@ -22,6 +22,7 @@ use leasehold_actors::replay::{Replay, ReplayError, Replayed};
 use leasehold_journal::JournalError;
 use leasehold_journal::walk::Item;
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 /// Every record, as it was at the end of the walk.
 #[derive(Debug, Default)]
@@ -43,6 +44,31 @@ pub struct AllHealth {
     pub processing: ProcessingHealth,
     /// Flow `delivery`.
     pub delivery: DeliveryHealth,
+}
+
+impl AllHealth {
+    /// Whether no flow is blocked.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        let Self { dispatch, lifecycle, notification, processing, delivery } = self;
+        let statuses = [
+            dispatch.status,
+            lifecycle.status,
+            notification.status,
+            processing.status,
+            delivery.status,
+        ];
+        statuses.iter().all(|status| *status == "ok")
+    }
+
+    /// Each flow's health under its name, as `leasehold health --json` prints it.
+    #[must_use]
+    pub fn by_flow(&self) -> Map<String, Value> {
+        match serde_json::to_value(self) {
+            Ok(Value::Object(flows)) => flows,
+            Ok(_) | Err(_) => unreachable!("health is a struct of structs with text for keys"),
+        }
+    }
 }
 
 /// One record in a list.
@@ -160,12 +186,9 @@ fn compared(mut walked: Walked, heads: &Heads) -> Result<Walked, JournalError> {
 
 /// Whether a record is under way that was registered under a digest.
 fn under_way<F: Answers>(replay: &Replay<F>) -> bool {
-    replay.iter().any(|(_, record)| match record {
-        Replayed::Sound(state) => {
-            let active = state.kind().is_some_and(StateKind::is_active);
-            active && state.record().is_some_and(|record| F::digest(&record.binding).is_some())
-        }
-        Replayed::Quarantined => false,
+    replay.iter().filter_map(|(_, record)| record.state()).any(|state| {
+        let active = state.kind().is_some_and(StateKind::is_active);
+        active && state.record().is_some_and(|record| F::digest(&record.binding).is_some())
     })
 }
 
@@ -201,10 +224,7 @@ fn health<F: Answers>(replay: &Replay<F>, now: Timestamp, pins: &Pins) -> F::Hea
 }
 
 pub(super) fn row<F: Answers>(record: &Replayed<F>) -> Row {
-    let state = match record {
-        Replayed::Sound(state) => Some(state),
-        Replayed::Quarantined => None,
-    };
+    let state = record.state();
     let known: Option<&Record<F>> = state.and_then(State::record);
     Row {
         flow: F::TAG.name(),

@@ -19,6 +19,17 @@ use std::time::Duration;
 /// Any length will do: these commands make no calls.
 const LONGEST_CALL_SECONDS: f64 = 1.0;
 
+/// Who asks for something, and why; neither is needed to see what it would do.
+#[derive(Debug, Args)]
+pub(super) struct Who {
+    /// Who asks: 1 to 128 visible ASCII characters; kept in the journal
+    #[arg(long, value_name = "NAME", required_unless_present = "dry_run")]
+    pub(super) by: Option<String>,
+    /// Why: 1 to 500 characters; kept in the journal
+    #[arg(long, value_name = "TEXT", required_unless_present = "dry_run")]
+    pub(super) why: Option<String>,
+}
+
 /// Which records, and who asks and why.
 #[derive(Debug, Args)]
 struct Choice {
@@ -39,12 +50,8 @@ struct Choice {
     /// All that can be; needed when neither an id, a site nor a code is given
     #[arg(long, required_unless_present_any = ["id", "site", "code"])]
     all: bool,
-    /// Who asks: 1 to 128 visible ASCII characters; kept in the journal
-    #[arg(long, value_name = "NAME", required_unless_present = "dry_run")]
-    by: Option<String>,
-    /// Why: 1 to 500 characters; kept in the journal
-    #[arg(long, value_name = "TEXT", required_unless_present = "dry_run")]
-    why: Option<String>,
+    #[command(flatten)]
+    who: Who,
     /// Only print the records it would touch
     #[arg(long)]
     dry_run: bool,
@@ -252,9 +259,9 @@ async fn engine(choice: &Choice, digest: Option<&str>) -> Result<Engine, Failed>
 
 async fn touch(engine: &Engine, deed: Deed, row: &Row, choice: &Choice) -> Result<bool, Error> {
     let id = row.id.as_deref().unwrap_or_default();
-    let by = choice.by.as_deref().unwrap_or_default();
-    let why = choice.why.as_deref().unwrap_or_default();
-    match FlowTag::ALL.into_iter().find(|flow| flow.name() == row.flow) {
+    let by = choice.who.by.as_deref().unwrap_or_default();
+    let why = choice.who.why.as_deref().unwrap_or_default();
+    match FlowTag::from_name(row.flow) {
         Some(FlowTag::Dispatch) => one(engine.dispatch(), deed, id, by, why).await,
         Some(FlowTag::Lifecycle) => one(engine.lifecycle(), deed, id, by, why).await,
         Some(FlowTag::Notification) => one(engine.notification(), deed, id, by, why).await,

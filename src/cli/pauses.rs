@@ -4,6 +4,7 @@
 //! what is paused.
 
 use super::failure::Failed;
+use super::interventions::Who;
 use super::records::{FlowName, states};
 use super::{Ended, print};
 use crate::Engine;
@@ -57,12 +58,8 @@ struct Choice {
     path: PathBuf,
     #[command(flatten)]
     scope: ScopeName,
-    /// Who asks: 1 to 128 visible ASCII characters; kept in the journal
-    #[arg(long, value_name = "NAME", required_unless_present = "dry_run")]
-    by: Option<String>,
-    /// Why: 1 to 500 characters; kept in the journal
-    #[arg(long, value_name = "TEXT", required_unless_present = "dry_run")]
-    why: Option<String>,
+    #[command(flatten)]
+    who: Who,
     /// Only say what it would do
     #[arg(long)]
     dry_run: bool,
@@ -164,7 +161,7 @@ fn scope(name: &ScopeName) -> Result<Scope, Failed> {
 
 /// Looked at before the journal is: a dry run needs neither.
 fn by(choice: &Choice) -> Result<&str, Failed> {
-    let by = choice.by.as_deref();
+    let by = choice.who.by.as_deref();
     if by.is_some_and(|by| OperatorName::new(by).is_none()) {
         return Err(Failed::Usage("--by takes 1 to 128 visible ASCII characters"));
     }
@@ -172,7 +169,7 @@ fn by(choice: &Choice) -> Result<&str, Failed> {
 }
 
 fn why(choice: &Choice) -> Result<&str, Failed> {
-    let why = choice.why.as_deref();
+    let why = choice.who.why.as_deref();
     if why.is_some_and(|why| Reason::new(why).is_none()) {
         return Err(Failed::Usage("--why takes 1 to 500 characters on one line"));
     }
@@ -182,7 +179,7 @@ fn why(choice: &Choice) -> Result<&str, Failed> {
 /// Records of a scope that are neither settled nor at a worker.
 fn waiting(states: &States, scope: &Scope) -> u64 {
     let rows = states.rows().into_iter().filter(|row| {
-        let flow = FlowTag::ALL.into_iter().find(|flow| flow.name() == row.flow);
+        let flow = FlowTag::from_name(row.flow);
         let waits = matches!(row.state, "pending" | "watching" | "retry_wait");
         let site = row.site_id.as_deref().unwrap_or_default();
         waits && flow.is_some_and(|flow| scope.covers(flow, site))

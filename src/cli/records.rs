@@ -182,9 +182,7 @@ pub(super) fn health(arguments: &HealthArguments) -> Result<Ended, Failed> {
     let (states, whole) = states(&arguments.path)?;
     let health = states.health_with(now, &pins);
     let compared = pins.are_known() || !states.depend_on_digests();
-    let value =
-        serde_json::to_value(&health).map_err(|_| Failed::Output("the health has no form"))?;
-    let flows = value.as_object().ok_or(Failed::Output("the health has no form"))?;
+    let flows = &health.by_flow();
     let paused = states.flows.controls.paused();
     if arguments.json {
         let digests_compared = (!compared).then_some(false);
@@ -196,8 +194,7 @@ pub(super) fn health(arguments: &HealthArguments) -> Result<Ended, Failed> {
             print::line(NOT_COMPARED)?;
         }
     }
-    let fine = whole && flows.values().all(|health| health["status"] == "ok");
-    Ok(if fine { Ended::Fine } else { Ended::Findings })
+    Ok(if whole && health.is_ok() { Ended::Fine } else { Ended::Findings })
 }
 
 /// Health as `--json` prints it: the flows, and beside them what is paused, where anything is.

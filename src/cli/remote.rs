@@ -13,6 +13,7 @@ use crate::http::{
 };
 use crate::sandbox::{DEMO_KEY, DEMO_KEY_ID, Sandbox, SandboxOptions};
 use crate::worker::DrainOptions;
+use clap::Args;
 use leasehold_actors::contract::text::{Sha256, Token};
 use leasehold_actors::destination::LimitsInvalid;
 use std::num::NonZeroU32;
@@ -37,6 +38,25 @@ pub(super) struct Plan {
     pub(super) limits: SideLimits,
     /// Calls at once over all sides.
     pub(super) in_flight_max: usize,
+}
+
+/// The journal that is worked on, and the other sides.
+#[derive(Debug, Args)]
+pub(super) struct Between {
+    /// The journal's folder; made when it is not there
+    #[arg(long, value_name = "DIR")]
+    pub(super) journal: PathBuf,
+    /// Configuration file (TOML); see examples/leasehold.toml
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "sandbox",
+        required_unless_present = "sandbox"
+    )]
+    pub(super) config: Option<PathBuf>,
+    /// Deliver to a sandbox started for this run, with its memory beside the journal
+    #[arg(long)]
+    sandbox: bool,
 }
 
 /// Whom the workers ask for leave.

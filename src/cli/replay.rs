@@ -115,10 +115,7 @@ pub(super) fn run(arguments: &ReplayArguments) -> Result<Ended, Failed> {
 
 fn tell(past: &Past, as_of: Timestamp, flow: Option<FlowName>) -> Result<Told, Failed> {
     let wanted = |name: &str| flow.is_none_or(|flow| flow.name() == name);
-    let health = serde_json::to_value(past.states.health(as_of));
-    let Ok(Value::Object(mut health)) = health else {
-        return Err(Failed::Output("the health has no form"));
-    };
+    let mut health = past.states.health(as_of).by_flow();
     health.retain(|name, _| wanted(name));
     Ok(Told {
         sequence: past.sequence,

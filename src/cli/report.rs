@@ -9,14 +9,13 @@ use super::{Ended, print};
 use crate::report::document::{headline, not_compared};
 use crate::report::{About, Facts, Verdict, document};
 use clap::Args;
-use leasehold_actors::explain::Place;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Write a report for an auditor: one HTML page without scripts that needs nothing else.
 ///
 /// It says whether the journal verifies, how every flow does, what happened when, what failed, what is not
-/// done and why, and how to verify all of that. Nobody's texts, tokens or addresses are in it. Exits with 1
+/// done and why, and how to verify all of that. No payload, token or address is in it. Exits with 1
 /// when something does not verify or needs somebody; the report is written then too.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  leasehold report demo-journal -o demo-report.html")]
@@ -35,8 +34,8 @@ pub(super) struct ReportArguments {
     /// The time to judge leases and due times by, in seconds since 1970; now if not given
     #[arg(long, value_name = "T")]
     as_of: Option<f64>,
-    /// Configuration file with the digests that are pinned; without one it is not told which records
-    /// are held under another digest
+    /// Configuration file with the digests that are pinned and unclean_losses_max; without one it is not
+    /// told which records are held under another digest, nor how many leases one may still lose
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// The folder with the archives of this journal: they are verified first
@@ -55,11 +54,10 @@ pub(super) fn run(arguments: &ReportArguments) -> Result<Ended, Failed> {
     }
     let name = arguments.path.display().to_string();
     let is_archive = arguments.path.is_file();
-    let place = if is_archive { Place::archive(&name) } else { Place::folder(&name) };
     let facts = match open(&arguments.path) {
         Ok(source) => {
             let source = source.with_archives(arguments.archives.clone());
-            Facts::read(&source, &pins, &place, now)
+            Facts::read(&source, &pins, now)
         }
         // A damaged journal is what a report is there to tell of.
         Err(Failed::Journal(error)) if error.is_damage() => Facts::unreadable(&error),

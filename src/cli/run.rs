@@ -2,7 +2,7 @@
 
 use super::documents::{self, Document};
 use super::failure::Failed;
-use super::remote::{Clients, Plan, Remote, Sides, workers};
+use super::remote::{Between, Clients, Plan, Remote, Sides, workers};
 use super::summary::{Registered, Stages, Summary};
 use super::{Ended, pauses, signals};
 use crate::clock::Stopwatch;
@@ -13,7 +13,6 @@ use crate::sandbox::Sandbox;
 use clap::{Args, ValueEnum};
 use futures_util::stream::{self, StreamExt as _};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use leasehold_actors::contract::change;
 use std::path::PathBuf;
 use tokio::sync::watch;
 
@@ -36,20 +35,8 @@ const ENQUEUE_WIDTH: usize = 256;
 pub(super) struct RunArguments {
     /// JSON files: one document, or one per line; `-` is standard input; none goes on with what is there
     files: Vec<PathBuf>,
-    /// The journal's folder; made when it is not there
-    #[arg(long, value_name = "DIR")]
-    journal: PathBuf,
-    /// Configuration file (TOML); see examples/leasehold.toml
-    #[arg(
-        long,
-        value_name = "FILE",
-        conflicts_with = "sandbox",
-        required_unless_present = "sandbox"
-    )]
-    config: Option<PathBuf>,
-    /// Deliver to a sandbox started for this run, with its memory beside the journal
-    #[arg(long)]
-    sandbox: bool,
+    #[command(flatten)]
+    between: Between,
     /// How documents travel
     #[arg(long, value_enum, default_value_t = Via::Cms)]
     via: Via,
@@ -93,13 +80,13 @@ enum Until {
 pub(super) async fn run(arguments: RunArguments) -> Result<Ended, Failed> {
     let watch = Stopwatch::start();
     let documents = documents::read(&arguments.files)?;
-    let (remote, plan) = Remote::of(arguments.config.as_deref())?;
+    let (remote, plan) = Remote::of(arguments.between.config.as_deref())?;
     let stages = stages(&arguments, remote.sides())?;
-    let engine = remote.engine(&arguments.journal, &plan)?.open().await?;
+    let engine = remote.engine(&arguments.between.journal, &plan)?.open().await?;
     for line in pauses::lines(&engine.paused()) {
         eprintln!("{line}"); // what stays unsettled for that
     }
-    let (clients, sandbox) = remote.start(&arguments.journal).await?;
+    let (clients, sandbox) = remote.start(&arguments.between.journal).await?;
     let stop = signals::wind_down(engine.stopper(), arguments.drain_seconds);
     let mut summary = Summary { read: documents.len() as u64, ..Summary::default() };
     let mut registered = Registered::default();
@@ -255,11 +242,7 @@ async fn register_documents(
     let reached = documents.into_iter().take_while(|_| !*stop.borrow());
     let mut answers = stream::iter(reached)
         .map(|document| async move {
-            let result = if change::is_said_to_be(&document.text) {
-                flow.enqueue_change(&document.text, source, ceiling).await
-            } else {
-                flow.enqueue_removal(&document.text, source, ceiling).await
-            };
+            let result = flow.enqueue_document(&document.text, source, ceiling, None).await;
             (document.file, document.line, result)
         })
         .buffered(ENQUEUE_WIDTH);

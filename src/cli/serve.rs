@@ -1,7 +1,7 @@
 //! `leasehold serve`: an engine that stays, with a door.
 
 use super::failure::Failed;
-use super::remote::{Clients, Gates, Plan, Remote, workers};
+use super::remote::{Between, Clients, Gates, Plan, Remote, workers};
 use super::run::{DRAIN_SECONDS, drain_seconds};
 use super::{Ended, print, signals};
 use crate::clock::SystemEntropy;
@@ -34,20 +34,8 @@ const LISTEN: SocketAddr =
     after_help = "Example:\n  leasehold serve --sandbox --journal demo-journal --socket demo-journal.sock"
 )]
 pub(super) struct ServeArguments {
-    /// The journal's folder; made when it is not there
-    #[arg(long, value_name = "DIR")]
-    journal: PathBuf,
-    /// Configuration file (TOML); see examples/leasehold.toml
-    #[arg(
-        long,
-        value_name = "FILE",
-        conflicts_with = "sandbox",
-        required_unless_present = "sandbox"
-    )]
-    config: Option<PathBuf>,
-    /// Deliver to a sandbox started for this run, with its memory beside the journal
-    #[arg(long)]
-    sandbox: bool,
+    #[command(flatten)]
+    between: Between,
     /// A loopback address to listen on, 127.0.0.1:8790 if not given; port 0 picks a free one
     #[arg(long, value_name = "ADDR", conflicts_with = "socket")]
     listen: Option<SocketAddr>,
@@ -93,14 +81,14 @@ pub(super) fn token(file: Option<&Path>) -> Result<Option<Token>, Failed> {
 pub(super) async fn run(arguments: ServeArguments) -> Result<Ended, Failed> {
     let address = arguments.address()?;
     let token = token(arguments.token_file.as_deref())?;
-    let (remote, plan) = Remote::of(arguments.config.as_deref())?;
+    let (remote, plan) = Remote::of(arguments.between.config.as_deref())?;
     let sides = remote.sides();
     if !(sides.cms || sides.receiver || sides.source) {
         return Err(Failed::Usage("the configuration names no other side: nothing to work on"));
     }
     let metrics = Prometheus::install();
-    let engine = remote.engine(&arguments.journal, &plan)?.open().await?;
-    let (clients, sandbox) = remote.start(&arguments.journal).await?;
+    let engine = remote.engine(&arguments.between.journal, &plan)?.open().await?;
+    let (clients, sandbox) = remote.start(&arguments.between.journal).await?;
     let stop = signals::wind_down(engine.stopper(), arguments.drain_seconds);
     let gates = plan.gates(&engine)?;
     let activity = Arc::new(Activity::new(&engine));

@@ -116,6 +116,14 @@ pub fn json(status: StatusCode, value: &impl Serialize) -> Result<Response<Body>
     Ok(with_type(status, "application/json", text))
 }
 
+/// Sends a browser to another page of the door.
+pub(super) fn see_other(place: &'static str) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::SEE_OTHER;
+    response.headers_mut().insert(header::LOCATION, HeaderValue::from_static(place));
+    response
+}
+
 /// An answer of this type.
 #[must_use]
 pub fn with_type(status: StatusCode, kind: &'static str, body: String) -> Response<Body> {

@@ -5,12 +5,12 @@
 //! a browser change anything; whatever changes something needs the token itself.
 
 use super::Inside;
-use super::answer::Refused;
+use super::answer::{Refused, see_other};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{self, HeaderMap, HeaderName};
 use axum::http::uri::Authority;
-use axum::http::{HeaderValue, Method, Response, StatusCode, Uri};
+use axum::http::{HeaderValue, Method, Response, Uri};
 use axum::middleware::Next;
 use axum::response::IntoResponse as _;
 use std::net::IpAddr;
@@ -44,7 +44,7 @@ pub(crate) async fn guard(
     let mut response = match admit(&inside, &request) {
         Ok(()) => limited(&inside, request, next).await,
         Err(Turned::Refused(refused)) => refused.into_response(),
-        Err(Turned::ToLogin) => to_login(),
+        Err(Turned::ToLogin) => see_other("/login"),
     };
     for (name, value) in every_answer() {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
@@ -92,13 +92,6 @@ fn admit(inside: &Inside, request: &Request) -> Result<(), Turned> {
 
 fn is_page(path: &str) -> bool {
     matches!(path, "/" | "/stuck") || path.starts_with("/records/")
-}
-
-fn to_login() -> Response<Body> {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::SEE_OTHER;
-    response.headers_mut().insert(header::LOCATION, HeaderValue::from_static("/login"));
-    response
 }
 
 /// The token of a request that shows one.

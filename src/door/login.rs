@@ -3,7 +3,8 @@
 //! Owns that form. What it gets for the token is a session, which is good for reading pages alone.
 
 use super::Inside;
-use super::answer::{Refused, with_type};
+use super::answer::{Refused, see_other, with_type};
+use super::records::body;
 use crate::pages::{Tone, notice, page_with_head};
 use axum::body::{Body, Bytes};
 use axum::extract::State;
@@ -15,15 +16,15 @@ use std::sync::{Arc, PoisonError};
 type Answer = Result<Response<Body>, Refused>;
 
 pub(super) async fn show(State(inside): State<Arc<Inside>>) -> Response<Body> {
-    if inside.token.is_none() { to_start() } else { form(StatusCode::OK, false) }
+    if inside.token.is_none() { see_other("/") } else { form(StatusCode::OK, false) }
 }
 
 pub(super) async fn begin(
     State(inside): State<Arc<Inside>>,
     given: Result<Bytes, BytesRejection>,
 ) -> Answer {
-    let Some(token) = &inside.token else { return Ok(to_start()) };
-    let body = given.map_err(|_| Refused::TooLarge)?;
+    let Some(token) = &inside.token else { return Ok(see_other("/")) };
+    let body = body(given)?;
     let shown = url::form_urlencoded::parse(&body).find(|(key, _)| key == "token");
     if !shown.is_some_and(|(_, shown)| token.is(&shown)) {
         return Ok(form(StatusCode::UNAUTHORIZED, true));
@@ -31,17 +32,10 @@ pub(super) async fn begin(
     let now = inside.desk.steady_seconds();
     let mut sessions = inside.sessions.lock().unwrap_or_else(PoisonError::into_inner);
     let cookie = sessions.begin(inside.entropy.as_ref(), now);
-    let mut response = to_start();
+    let mut response = see_other("/");
     let cookie = HeaderValue::from_str(&cookie).map_err(|_| Refused::Failed)?;
     response.headers_mut().insert(header::SET_COOKIE, cookie);
     Ok(response)
-}
-
-fn to_start() -> Response<Body> {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::SEE_OTHER;
-    response.headers_mut().insert(header::LOCATION, HeaderValue::from_static("/"));
-    response
 }
 
 fn form(status: StatusCode, refused: bool) -> Response<Body> {

@@ -1,16 +1,17 @@
 //! The pages: is all well, and if not what is stuck, why, and what to do.
 //!
-//! Owns what stands on which page. They work without scripts: a page asks for itself again every ten
-//! seconds, and a link on it switches that off.
+//! Owns what stands on which page. They work without scripts: the first page and the list of what is
+//! stuck ask for themselves again every ten seconds, and a link on them switches that off.
 
 use super::Inside;
 use super::answer::{Refused, with_type};
 use super::records::flow;
-use super::table::{destinations, flows, paused, stuck as stuck_table, time};
+use super::table::{destinations, flows, paused, stuck as stuck_table};
 use super::why;
 use crate::audit::{Happening, History};
-use crate::overview::{Overview, Standing};
+use crate::overview::{NOT_STUCK, Overview, Standing};
 use crate::pages::{Column, Tone, facts, notice, page_with_head, table};
+use crate::times::to_the_second;
 use axum::body::Body;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::{Response, StatusCode};
@@ -106,7 +107,7 @@ fn dashboard_body(overview: &Overview) -> Markup {
             ("last record", html! { (journal.sequence) }),
             ("head", html! { code { (journal.head) } }),
             ("on disk", html! { (journal.disk_bytes) " bytes" }),
-            ("as of", html! { (time(overview.at)) }),
+            ("as of", html! { (to_the_second(overview.at)) }),
             ("version", html! { (overview.version) }),
         ]))
     }
@@ -127,7 +128,7 @@ fn headline(overview: &Overview) -> Markup {
             let said = format!("Blocked: {}.", names.join(", "));
             let more = html! {
                 @if overview.stuck.is_empty() {
-                    p { "A lease ran out; its record is given out again." }
+                    p { (NOT_STUCK) }
                 } @else {
                     p {
                         "These records do not go on by themselves. Do what their lines say, or let "
@@ -175,7 +176,7 @@ async fn timeline<F: Explains>(inside: &Inside, id: String) -> Answer {
     let found = inside
         .desk
         .looking(move |live| {
-            let history = live.history::<F>(&asked, now, paused.clone())?;
+            let history = live.history::<F>(&asked, now)?;
             of_history::<F>(history, live.explain::<F>(&asked, &outlook, paused)?)
         })
         .await?;
@@ -246,7 +247,7 @@ fn happenings(events: &[Happening]) -> Markup {
         .map(|it| {
             vec![
                 html! { (it.sequence) },
-                html! { (time(it.at)) },
+                html! { (to_the_second(it.at)) },
                 html! { (it.event) },
                 html! {
                     @if let Some(code) = &it.error_code { code { (code) } }
@@ -266,7 +267,7 @@ fn members(status: &serde_json::Value) -> Markup {
             let said = match value.as_str() {
                 Some(text) => text.to_owned(),
                 None => match (name.ends_with("_at"), value.as_f64()) {
-                    (true, Some(seconds)) => time(seconds),
+                    (true, Some(seconds)) => to_the_second(seconds),
                     (_, _) => value.to_string(),
                 },
             };

@@ -13,7 +13,6 @@ use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::{Response, StatusCode};
 use axum::response::IntoResponse as _;
-use leasehold_actors::contract::change;
 use leasehold_actors::flows::Answers;
 use leasehold_actors::record::FlowTag;
 use serde::{Deserialize, Serialize};
@@ -58,16 +57,12 @@ pub(super) async fn register_document(State(inside): Shared, given: Given) -> An
     let (document, desk) = (body(given)?, &inside.desk);
     let (source, ceiling) =
         (desk.ceilings.source_max_attempts, desk.ceilings.delivery_max_attempts);
-    registered(if change::is_said_to_be(&document) {
-        desk.delivery.enqueue_change(document, source, ceiling).await?
-    } else {
-        desk.delivery.enqueue_removal(document, source, ceiling).await?
-    })
+    registered(desk.delivery.enqueue_document(&document, source, ceiling, None).await?)
 }
 
 /// The flow with this name.
 pub(super) fn flow(name: &str) -> Result<FlowTag, Refused> {
-    FlowTag::ALL.into_iter().find(|flow| flow.name() == name).ok_or(Refused::Route)
+    FlowTag::from_name(name).ok_or(Refused::Route)
 }
 
 /// One record's status, or its explanation.

@@ -1,22 +1,13 @@
-//! The tables of the pages, and how figures, times and lengths of time read there.
+//! The tables of the pages, and how figures and lengths of time read there.
 //!
 //! Owns words and order. Pure: an overview comes in, markup goes out; every text is escaped by the
 //! template.
 
-use crate::overview::{
-    DestinationOverview, DestinationState, FlowOverview, PausedOverview, Standing, StuckRecord,
-    StuckState,
-};
+use crate::overview::{DestinationOverview, FlowOverview, PausedOverview, Standing, StuckRecord};
 use crate::pages::charts::sparkline;
 use crate::pages::{Column, Tone, badge, table};
+use crate::times::to_the_second;
 use maud::{Markup, html};
-
-/// Seconds since 1970 as UTC, to the second.
-pub(super) fn time(seconds: f64) -> String {
-    // Out of the calendar's range, the number is what there is to show.
-    jiff::Timestamp::from_second(seconds as i64)
-        .map_or_else(|_| format!("{seconds}"), |at| at.to_string())
-}
 
 /// A length of time, in its largest unit.
 pub(super) fn length(seconds: f64) -> String {
@@ -29,10 +20,8 @@ pub(super) fn length(seconds: f64) -> String {
 }
 
 fn verdict(standing: Standing) -> Markup {
-    match standing {
-        Standing::Ok => badge(Tone::Fine, "ok"),
-        Standing::Blocked => badge(Tone::Trouble, "blocked"),
-    }
+    let (word, tone) = standing.told();
+    badge(tone, word)
 }
 
 /// Every flow's health and its last ten minutes.
@@ -99,11 +88,6 @@ pub(super) fn stuck(records: &[StuckRecord], at: f64) -> Markup {
 }
 
 fn stuck_row(record: &StuckRecord, at: f64) -> Vec<Markup> {
-    let state = match record.state {
-        StuckState::Failed => "failed",
-        StuckState::Held => "held",
-        StuckState::Quarantined => "quarantined",
-    };
     vec![
         html! {
             (record.flow) " "
@@ -111,11 +95,11 @@ fn stuck_row(record: &StuckRecord, at: f64) -> Vec<Markup> {
                 Some(id) => a href={ "/records/" (record.flow) "/" (id) } { (id) },
                 None => "-",
             }
-            " " (badge(Tone::Trouble, state))
+            " " (badge(Tone::Trouble, record.state.name()))
         },
         html! {
             @match record.since {
-                Some(since) => { (time(since)) " (" (length((at - since).max(0.0))) ")" },
+                Some(since) => { (to_the_second(since)) " (" (length((at - since).max(0.0))) ")" },
                 None => "-",
             }
         },
@@ -137,15 +121,10 @@ pub(super) fn destinations(destinations: &[DestinationOverview]) -> Markup {
     let rows: Vec<_> = destinations
         .iter()
         .map(|side| {
-            let state = match side.state {
-                DestinationState::Closed => badge(Tone::Fine, "calls go through"),
-                DestinationState::Open => badge(Tone::Trouble, "no call goes through"),
-                DestinationState::HalfOpen => badge(Tone::Waiting, "one call is tried"),
-                DestinationState::Recovering => badge(Tone::Waiting, "recovering"),
-            };
+            let (word, tone) = side.state.told();
             vec![
                 html! { (side.name) },
-                state,
+                badge(tone, word),
                 html! { (side.in_flight) " of " (side.in_flight_max) },
                 html! { (side.waiting) },
                 html! {
@@ -172,7 +151,7 @@ pub(super) fn paused(paused: &[PausedOverview]) -> Markup {
         .map(|paused| {
             vec![
                 html! { (paused.scope) },
-                html! { (time(paused.since)) },
+                html! { (to_the_second(paused.since)) },
                 html! { (paused.by) },
                 html! { (paused.why) },
             ]
@@ -184,6 +163,7 @@ pub(super) fn paused(paused: &[PausedOverview]) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::overview::DestinationState;
 
     #[test]
     fn lengths_read_in_their_largest_unit() {

@@ -17,6 +17,18 @@ pub enum StuckState {
     Failed,
 }
 
+impl StuckState {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Quarantined => "quarantined",
+            Self::Held => "held",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// A record that does not go on by itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StuckRecord {

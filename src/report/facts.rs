@@ -6,7 +6,7 @@ use super::activity::Activity;
 use super::operation::{Leases, Pauses};
 use super::stuck::Stuck;
 use crate::audit::states::AllHealth;
-use crate::audit::{Pins, Report, Source, States, audit};
+use crate::audit::{Damage, Pins, Report, Source, States, audit};
 use leasehold_actors::contract::time::Timestamp;
 use leasehold_actors::explain::{Explains, Place, View, explain_quarantined, explain_record};
 use leasehold_actors::flows::all::AllFlows;
@@ -14,7 +14,7 @@ use leasehold_actors::record::event::Ending;
 use leasehold_actors::record::identity::flow_of;
 use leasehold_actors::record::rules::Counted;
 use leasehold_actors::record::{Event, FlowTag, State};
-use leasehold_actors::replay::{Replay, Replayed};
+use leasehold_actors::replay::{Replay, ReplayError, Replayed};
 use leasehold_journal::walk::Item;
 use leasehold_journal::{JournalError, StreamId};
 use std::collections::{BTreeMap, HashMap};
@@ -75,9 +75,9 @@ pub enum Verdict {
 }
 
 impl Facts {
-    /// Reads a journal or an archive. `place` is how its commands are to name it.
+    /// Reads a journal or an archive.
     #[must_use]
-    pub fn read(source: &Source, pins: &Pins, place: &Place, now: Timestamp) -> Self {
+    pub fn read(source: &Source, pins: &Pins, now: Timestamp) -> Self {
         let audit = audit(source, None);
         let mut seen = Seen::default();
         let mut flows = AllFlows::default();
@@ -88,17 +88,18 @@ impl Facts {
         });
         let states = States { flows };
         let mut facts = Self {
-            audit,
             health: Some(states.health_with(now, pins)),
             span_seconds: seen.span,
             leases: seen.leases,
             pauses: Pauses::of(states.flows.controls.paused()),
             activity: std::mem::take(&mut seen.activity),
-            ..Self::empty(Report::unreadable(&JournalError::Missing))
+            ..Self::empty(audit)
         };
         let flows = &states.flows;
+        // What can be typed is not told here: a report is read where the journal may not be.
+        let place = Place::folder("JOURNAL");
         for flow in FlowTag::ALL {
-            let view = pins.view(flow, now, place);
+            let view = pins.view(flow, now, &place);
             match flow {
                 FlowTag::Dispatch => facts.count(&flows.dispatch, flows, &seen, &view),
                 FlowTag::Lifecycle => facts.count(&flows.lifecycle, flows, &seen, &view),
@@ -134,18 +135,7 @@ impl Facts {
     /// What it comes to.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
-        let blocked = self.health.as_ref().is_some_and(|health| {
-            let AllHealth { dispatch, lifecycle, notification, processing, delivery } = health;
-            [
-                dispatch.status,
-                lifecycle.status,
-                notification.status,
-                processing.status,
-                delivery.status,
-            ]
-            .into_iter()
-            .any(|status| status != "ok")
-        });
+        let blocked = self.health.as_ref().is_some_and(|health| !health.is_ok());
         if !self.audit.clean {
             Verdict::DoesNotVerify
         } else if blocked || self.stuck.need_somebody > 0 {
@@ -172,8 +162,8 @@ impl Facts {
             let state = match replayed {
                 Replayed::Sound(state) => state,
                 Replayed::Quarantined => {
-                    let (sequence, code, since) = seen.damage(stream);
-                    let one = explain_quarantined::<F>(None, sequence, code, since, view.place);
+                    let Damage { sequence, code, since } = seen.damage(stream);
+                    let one = explain_quarantined::<F>(None, sequence, &code, since, view.place);
                     self.stuck.take(one);
                     continue;
                 }
@@ -230,12 +220,8 @@ impl Facts {
 }
 
 fn identity<F: Explains>(replay: &Replay<F>, stream: StreamId) -> Option<String> {
-    match replay.get(stream)? {
-        Replayed::Sound(state) => {
-            state.record().map(|record| F::identity(&record.binding).to_string())
-        }
-        Replayed::Quarantined => None,
-    }
+    let record = replay.get(stream)?.state()?.record()?;
+    Some(F::identity(&record.binding).to_string())
 }
 
 /// The least identity of those that failed with a code.
@@ -258,9 +244,7 @@ struct Seen {
     /// Attempts that failed, and the first record of each code.
     failures: BTreeMap<(FlowTag, String), (u64, StreamId)>,
     /// Where records stopped to replay, and why.
-    damages: HashMap<StreamId, (u64, String)>,
-    /// When the last event happened that replays, of those records.
-    last: HashMap<StreamId, Timestamp>,
+    damages: HashMap<StreamId, Damage>,
 }
 
 impl Seen {
@@ -269,7 +253,7 @@ impl Seen {
             Item::Record { sequence, stream, record } => {
                 let body = record.ok().map(|record| record.body);
                 let body = body.as_deref();
-                let at = flows.latest_after(stream, None);
+                let since = flows.latest_after(stream, None);
                 let broken = match flow_of(stream) {
                     Some(FlowTag::Dispatch) => self.apply(&mut flows.dispatch, stream, body),
                     Some(FlowTag::Lifecycle) => self.apply(&mut flows.lifecycle, stream, body),
@@ -284,32 +268,30 @@ impl Seen {
                         None
                     }
                 };
-                if let Some(code) = broken {
-                    self.damages.entry(stream).or_insert((sequence, code));
-                    if let Some(at) = at {
-                        self.last.insert(stream, at);
-                    }
+                if let Some(error) = broken {
+                    self.damages.entry(stream).or_insert(Damage::at(sequence, error, since));
                 }
             }
             Item::Carried { stream, tip, image } => {
+                let since = flows.latest_after(stream, None);
                 if let Some(Err(error)) = flows.carry(stream, image.ok().as_deref()) {
-                    self.damages.entry(stream).or_insert((tip.sequence, error.to_string()));
+                    self.damages.entry(stream).or_insert(Damage::at(tip.sequence, error, since));
                 }
             }
             Item::Base(_) | Item::Frame(_) => {}
         }
     }
 
-    /// Takes one event; answers the code of what is wrong with it.
+    /// Takes one event; answers what is wrong with it.
     fn apply<F: Explains>(
         &mut self,
         replay: &mut Replay<F>,
         stream: StreamId,
         body: Option<&[u8]>,
-    ) -> Option<String> {
+    ) -> Option<ReplayError> {
         let event = match replay.apply(stream, body) {
             Ok(event) => event,
-            Err(error) => return Some(error.to_string()),
+            Err(error) => return Some(error),
         };
         let at = event.at().seconds();
         let (first, last) = self.span.unwrap_or((at, at));
@@ -343,12 +325,7 @@ impl Seen {
         None
     }
 
-    fn damage(&self, stream: StreamId) -> (Option<u64>, &str, Option<Timestamp>) {
-        let (sequence, code) = match self.damages.get(&stream) {
-            Some((sequence, code)) => (Some(*sequence), code.as_str()),
-            // It was archived as one that does not replay.
-            None => (None, "record_quarantined"),
-        };
-        (sequence, code, self.last.get(&stream).copied())
+    fn damage(&self, stream: StreamId) -> Damage {
+        self.damages.get(&stream).cloned().unwrap_or_else(Damage::archived)
     }
 }

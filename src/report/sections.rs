@@ -15,7 +15,7 @@ use leasehold_actors::contract::time::Timestamp;
 use leasehold_actors::control::PausedScope;
 use leasehold_actors::explain::Explanation;
 use maud::{Markup, html};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// From so many attempts on, they are counted together.
@@ -24,14 +24,6 @@ const ATTEMPTS_MAX: u32 = 20;
 /// So many records, as a sentence goes on.
 pub(super) fn records(count: u64) -> String {
     if count == 1 { "1 record is".to_owned() } else { format!("{count} records are") }
-}
-
-/// The health of each flow, as `leasehold health --json` prints it.
-fn flows(health: &AllHealth) -> Map<String, Value> {
-    match serde_json::to_value(health) {
-        Ok(Value::Object(flows)) => flows,
-        Ok(_) | Err(_) => unreachable!("health is a struct of structs with text for keys"),
-    }
 }
 
 fn number(health: &Value, name: &str) -> u64 {
@@ -50,7 +42,7 @@ pub(super) fn troubles(facts: &Facts) -> Vec<String> {
         let count = facts.audit.findings.len();
         troubles.push(format!("findings of the audit: {count}, the first one {first}"));
     }
-    for (flow, health) in facts.health.iter().flat_map(flows) {
+    for (flow, health) in facts.health.iter().flat_map(AllHealth::by_flow) {
         for (name, what) in [
             ("failed", "failed, waiting for an operator"),
             ("quarantined", "quarantined: it does not replay"),
@@ -87,7 +79,7 @@ pub(super) fn health(health: &AllHealth) -> Markup {
         ("held", Column::Number),
         ("failed there", Column::Number),
     ];
-    let rows = flows(health).into_iter().map(|(flow, health)| {
+    let rows = health.by_flow().into_iter().map(|(flow, health)| {
         let fine = health["status"] == "ok";
         let status = if fine { badge(Tone::Fine, "ok") } else { badge(Tone::Trouble, "blocked") };
         let counts = [

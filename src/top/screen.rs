@@ -6,10 +6,11 @@
 use super::figures::wrapped;
 use super::model::{Model, Opened, Told};
 use super::tables::{
-    Counts, destinations, details, flows, members, named, paused, stuck, style, time, title,
+    Counts, destinations, details, flows, members, named, paused, stuck, style, title,
 };
-use crate::overview::{DestinationState, Overview, STUCK_MAX, Standing};
+use crate::overview::{DestinationState, NOT_STUCK, Overview, STUCK_MAX, Standing};
 use crate::pages::Tone;
+use crate::times::to_the_second;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Text};
@@ -131,7 +132,7 @@ fn head(model: &Model, width: usize) -> Vec<Line<'static>> {
                 Tone::Quiet,
                 format!(
                     "{mode}, as of {}; journal {journal} at record {}; version {}",
-                    time(overview.at),
+                    to_the_second(overview.at),
                     overview.journal.sequence,
                     overview.version
                 ),
@@ -158,7 +159,7 @@ fn verdict(overview: &Overview) -> (Tone, String) {
     match overview.status {
         Standing::Blocked => {
             let cause = if overview.stuck.is_empty() {
-                "A lease ran out; its record is given out again.".to_owned()
+                NOT_STUCK.to_owned()
             } else {
                 format!(
                     "{} stuck: type what stands below it, or let it be with dismiss.",

@@ -3,12 +3,8 @@
 //! Owns words, order and columns. A colour never stands alone: what it says is in the words beside it.
 
 use super::figures::{age, columns, count, sparkline, sum, wrapped};
-use crate::overview::{
-    BUCKETS, DestinationOverview, DestinationState, FlowOverview, PausedOverview, Standing,
-    StuckRecord, StuckState,
-};
+use crate::overview::{BUCKETS, DestinationOverview, FlowOverview, PausedOverview, StuckRecord};
 use crate::pages::Tone;
-use crate::times;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
@@ -97,10 +93,7 @@ fn bars(width: usize) -> Option<usize> {
 }
 
 fn flow_line(flow: &FlowOverview, bars: Option<usize>) -> Line<'static> {
-    let (state, tone) = match flow.status {
-        Standing::Ok => ("ok", Tone::Fine),
-        Standing::Blocked => ("blocked", Tone::Trouble),
-    };
+    let (state, tone) = flow.status.told();
     let oldest = dashed(flow.oldest_due_age_seconds.map(age));
     let figures = [flow.due, flow.in_flight, flow.held].map(count);
     let [due, in_flight, held] = &figures;
@@ -149,7 +142,7 @@ pub(super) fn destinations(sides: &[DestinationOverview], width: usize) -> Vec<L
     }
     let mut lines = vec![title(heading)];
     for side in sides {
-        let (state, tone) = state_of(side.state);
+        let (state, tone) = side.state.told();
         let in_flight = format!("{}/{}", count(side.in_flight), count(side.in_flight_max));
         let waiting = count(side.waiting);
         let opens = dashed(side.opens_in_seconds.map(age));
@@ -174,21 +167,12 @@ pub(super) fn destinations(sides: &[DestinationOverview], width: usize) -> Vec<L
     lines
 }
 
-fn state_of(state: DestinationState) -> (&'static str, Tone) {
-    match state {
-        DestinationState::Closed => ("calls go through", Tone::Fine),
-        DestinationState::Open => ("no call goes through", Tone::Trouble),
-        DestinationState::HalfOpen => ("one call is tried", Tone::Waiting),
-        DestinationState::Recovering => ("recovering", Tone::Waiting),
-    }
-}
-
 /// What an operator paused.
 pub(super) fn paused(paused: &[PausedOverview], at: f64, width: usize) -> Vec<Line<'static>> {
     if paused.is_empty() {
         return Vec::new();
     }
-    let mut lines = vec![title("paused; goes on with `leasehold resume`, the engine stopped")];
+    let mut lines = vec![title("paused; goes on with POST /v1/resume at the door")];
     for PausedOverview { scope, since, by, why } in paused {
         let said = format!("paused {scope} for {} by {by}: {why}", age(at - since));
         lines.extend(
@@ -202,11 +186,7 @@ pub(super) fn paused(paused: &[PausedOverview], at: f64, width: usize) -> Vec<Li
 pub(super) fn stuck(record: &StuckRecord, at: f64, selected: bool) -> Line<'static> {
     let mark = if selected { '>' } else { ' ' };
     let name = named(record);
-    let state = match record.state {
-        StuckState::Failed => "failed",
-        StuckState::Held => "held",
-        StuckState::Quarantined => "quarantined",
-    };
+    let state = record.state.name();
     let mut rest = record.code.as_ref().map(|code| format!(" {code}")).unwrap_or_default();
     if let Some(since) = record.since {
         rest += &format!(", {} ago", age(at - since));
@@ -255,9 +235,4 @@ pub(super) fn members(members: &[(String, String)], width: usize) -> Vec<Line<'s
         }
     }
     lines
-}
-
-/// A time, to the second.
-pub(super) fn time(seconds: f64) -> String {
-    times::to_the_second(seconds)
 }

@@ -65,14 +65,6 @@ impl From<JsonInvalid> for ChangeInvalid {
     }
 }
 
-/// Whether a document says that it is a change event, whatever else is in it.
-#[must_use]
-pub fn is_said_to_be(document: &[u8]) -> bool {
-    let value = Value::parse(document).ok();
-    let schema = value.as_ref().and_then(Value::as_object).and_then(|object| object.text("schema"));
-    schema == Some(SCHEMA)
-}
-
 impl Change {
     /// Reads a change event.
     ///

@@ -15,7 +15,7 @@
 
 use super::scope::NUMBER;
 use super::{Control, Event, Kept};
-use crate::codec::DecodeError;
+use crate::codec::{self, DecodeError};
 use leasehold_journal::{JournalError, payload};
 use serde::Serialize;
 
@@ -35,7 +35,7 @@ pub fn encode(event: &Event) -> Result<Vec<u8>, JournalError> {
 /// # Errors
 /// [`DecodeError`].
 pub fn decode(body: &[u8]) -> Result<Event, DecodeError> {
-    payload::decode(open(body)?).map_err(|_| DecodeError::Invalid)
+    payload::decode(codec::open(NUMBER, body, VERSION)?.1).map_err(|_| DecodeError::Invalid)
 }
 
 /// The image of a scope whose events are archived.
@@ -51,7 +51,7 @@ pub fn encode_image(kept: &Kept) -> Result<Vec<u8>, JournalError> {
 /// # Errors
 /// [`DecodeError`]; also for one that says that nothing ever happened.
 pub fn decode_image(image: &[u8]) -> Result<Kept, DecodeError> {
-    match payload::decode(open(image)?) {
+    match payload::decode(codec::open(NUMBER, image, VERSION)?.1) {
         Ok(Kept::Sound(Control::Vacant)) | Err(_) => Err(DecodeError::Invalid),
         Ok(kept) => Ok(kept),
     }
@@ -61,12 +61,4 @@ fn written<T: Serialize>(value: &T) -> Result<Vec<u8>, JournalError> {
     let mut bytes = vec![NUMBER, VERSION];
     payload::encode_into(&mut bytes, value)?;
     Ok(bytes)
-}
-
-fn open(bytes: &[u8]) -> Result<&[u8], DecodeError> {
-    match bytes {
-        [NUMBER, VERSION, rest @ ..] => Ok(rest),
-        [NUMBER, version, ..] if *version > VERSION => Err(DecodeError::Newer(*version)),
-        _ => Err(DecodeError::Invalid),
-    }
 }

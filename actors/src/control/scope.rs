@@ -2,15 +2,13 @@
 
 use crate::contract::text::Token;
 use crate::record::FlowTag;
+use crate::record::identity::stream_under;
 use leasehold_journal::StreamId;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 use std::fmt;
 
 /// The first byte of the stream of a scope, and of all its bodies. Flows have 1 to 5.
 pub const NUMBER: u8 = 9;
-/// The same as of records: the byte that follows tells them apart.
-const STREAM_TAG: &[u8] = b"leasehold.stream.v1\0";
 
 /// The other side of some flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -66,9 +64,7 @@ impl Scope {
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         match text.split_once('/')? {
-            ("flow", name) => {
-                FlowTag::ALL.into_iter().find(|flow| flow.name() == name).map(Self::Flow)
-            }
+            ("flow", name) => FlowTag::from_name(name).map(Self::Flow),
             ("site", id) => Token::new(id).map(Self::Site),
             ("destination", name) => {
                 Side::ALL.into_iter().find(|side| side.name() == name).map(Self::Destination)
@@ -90,16 +86,7 @@ impl Scope {
     /// Its stream: [`NUMBER`], then the first 15 bytes of the SHA-256 of that number and the text.
     #[must_use]
     pub fn stream(&self) -> StreamId {
-        let digest: [u8; 32] = Sha256::new()
-            .chain_update(STREAM_TAG)
-            .chain_update([NUMBER])
-            .chain_update(self.to_string().as_bytes())
-            .finalize()
-            .into();
-        let mut id = [0; 16];
-        id[0] = NUMBER;
-        id[1..].copy_from_slice(&digest[..15]);
-        StreamId(id)
+        stream_under(NUMBER, &self.to_string())
     }
 }
 

@@ -13,7 +13,7 @@
 //! | `overall` | calls at once over all sides |
 //! | `gates` | all sides |
 //!
-//! What holds whatever happens, each with a property test in `gates`: never more calls under way than the
+//! What holds whatever happens, each with a test in `gates`: never more calls under way than the
 //! limits; never more starts in any stretch of time than `requests_per_second` × its length + `burst`;
 //! nothing is let through while a breaker is open; a side that hangs never takes the share of another.
 

@@ -146,10 +146,7 @@ fn last_of<F: Flow>(flow: &Replay<F>, stream: StreamId) -> Option<Timestamp> {
 }
 
 fn last_time<F: Flow>(record: &Replayed<F>) -> Option<Timestamp> {
-    match record {
-        Replayed::Sound(state) => state.record().map(|record| record.updated_at),
-        Replayed::Quarantined => None,
-    }
+    Some(record.state()?.record()?.updated_at)
 }
 
 fn latest_of<F: Flow>(flow: &Replay<F>) -> Option<Timestamp> {

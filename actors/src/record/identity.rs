@@ -71,14 +71,19 @@ const STREAM_TAG: &[u8] = b"leasehold.stream.v1\0";
 /// the identity. A damaged record can so still be told to a flow.
 #[must_use]
 pub fn stream_of(flow: FlowTag, identity: &str) -> StreamId {
+    stream_under(flow as u8, identity)
+}
+
+/// The stream of what has this text under a number of its own.
+pub(crate) fn stream_under(number: u8, text: &str) -> StreamId {
     let digest: [u8; 32] = Sha256::new()
         .chain_update(STREAM_TAG)
-        .chain_update([flow as u8])
-        .chain_update(identity.as_bytes())
+        .chain_update([number])
+        .chain_update(text.as_bytes())
         .finalize()
         .into();
     let mut id = [0; 16];
-    id[0] = flow as u8;
+    id[0] = number;
     id[1..].copy_from_slice(&digest[..15]);
     StreamId(id)
 }

@@ -72,6 +72,12 @@ impl FlowTag {
         Self::ALL.into_iter().find(|tag| *tag as u8 == number)
     }
 
+    /// The flow with this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|tag| tag.name() == name)
+    }
+
     /// Its name, as on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {

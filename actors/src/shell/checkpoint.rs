@@ -16,9 +16,8 @@ use crate::flows::dispatch::Dispatch;
 use crate::flows::lifecycle::Lifecycle;
 use crate::flows::notification::Notify;
 use crate::flows::processing::Processing;
-use crate::shell::message::answer;
+use crate::shell::message::{answer, asked};
 use actix::{Addr, Handler};
-use tokio::sync::oneshot;
 
 /// One supervisor per flow.
 pub(crate) struct Supervisors {
@@ -65,9 +64,7 @@ impl Supervisors {
 }
 
 async fn marks<F: Answers>(supervisor: &Addr<Supervisor<F>>) -> Option<Marks<F>> {
-    let (reply, marks) = oneshot::channel();
-    supervisor.try_send(Leave { reply }).ok()?;
-    marks.await.ok()?.ok()?
+    asked(supervisor, |reply| Leave { reply }).await.ok()?
 }
 
 impl<F: Answers> Handler<Leave<F>> for Supervisor<F> {

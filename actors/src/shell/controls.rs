@@ -5,7 +5,7 @@
 //! a command is [`crate::control`]'s.
 
 use super::entity::settled;
-use super::message::{Answer, Failure, answer};
+use super::message::{Answer, Failure, answer, asked};
 use super::scribe::Scribe;
 use super::start::Shared;
 use crate::agenda::{Agenda, Slot};
@@ -22,7 +22,7 @@ use leasehold_journal::{Append, StoreReader};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{Semaphore, watch};
 
 /// Requests that may wait; operators are few.
 const MAILBOX: usize = 256;
@@ -81,12 +81,7 @@ impl Gate {
         if !self.0.borrow().stops(flow) {
             return agenda.next_at_beside(now, until);
         }
-        let ends = agenda.leased().into_iter().filter_map(|(identity, slot)| match slot {
-            Slot::Leased { expires_at, .. } if expires_at > now => Some(expires_at),
-            Slot::Leased { .. } => Some(until(&identity).map_or(now, |end| end.max(now))),
-            Slot::Idle | Slot::Waiting(_) => None,
-        });
-        ends.min()
+        agenda.next_end_beside(now, until)
     }
 
     pub(super) fn set(&self, scope: &Scope, paused: bool) {
@@ -271,20 +266,12 @@ impl Steering {
         now: Timestamp,
     ) -> Result<Steered, Failure> {
         let _admitted = self.admission.acquire().await.map_err(|_| Failure::Stopped)?;
-        let (reply, receiver) = oneshot::channel();
-        let sent = self.warden.try_send(Steer { scope, command, now, reply });
-        sent.map_err(|error| match error {
-            actix::prelude::SendError::Full(_) => Failure::Busy,
-            actix::prelude::SendError::Closed(_) => Failure::Stopped,
-        })?;
-        receiver.await.map_err(|_| Failure::Stopped)?
+        asked(&self.warden, |reply| Steer { scope, command, now, reply }).await
     }
 
     /// All scopes, for whoever closes the engine; `None` when the actor is gone.
     pub(super) async fn controls(&self) -> Option<Controls> {
-        let (reply, receiver) = oneshot::channel();
-        self.warden.try_send(Tell { reply }).ok()?;
-        receiver.await.ok()?.ok()
+        asked(&self.warden, |reply| Tell { reply }).await.ok()
     }
 
     /// The scopes that are paused, in the order of their texts.

@@ -295,10 +295,9 @@ impl<F: Answers> Handler<Grant<F>> for Entity<F> {
                     let (before, after) = entity.advance(placed, next);
                     entity.finish(Finished::Moved { before, after });
                     let granted = entity.granted(payload, &claim);
-                    let proof = granted.as_ref().ok().map(Granted::proof);
-                    let now = claim.now;
-                    if !answer(claim.reply, granted.map(Some)) {
-                        entity.give_back(proof, now);
+                    // Who went away gives back what it was to be told.
+                    if let Err(Ok(Some(granted))) = claim.reply.send(granted.map(Some)) {
+                        entity.give_back(granted.proof(), claim.now);
                     }
                 }
                 Err(failure) => {
@@ -311,15 +310,14 @@ impl<F: Answers> Handler<Grant<F>> for Entity<F> {
 }
 
 impl<F: Answers> Entity<F> {
-    /// The record's site, where that or the flow was paused since the record was picked.
+    /// The record's site, where that is paused, or the flow was since the record was picked.
     fn paused_site(&self) -> Option<Box<str>> {
         let site = F::site(&self.state.record()?.binding);
         self.surroundings.gate.stops(F::TAG, site).then(|| site.into())
     }
 
     /// Gives a lease back whose claimant went away before it was told of it: no call was made.
-    fn give_back(&self, proof: Option<Proof<F>>, now: Timestamp) {
-        let Some(proof) = proof else { return };
+    fn give_back(&self, proof: Proof<F>, now: Timestamp) {
         let (reply, _) = oneshot::channel();
         let ask = Ask::Do(Command::Release { proof });
         let release = Act { identity: self.identity.clone(), ask, now, reply };

@@ -7,7 +7,9 @@ use crate::contract::time::{Duration, Timestamp};
 use crate::health::{Class, Depths, class};
 use crate::record::{Command, Flow, Identity, Key, LeaseToken, Refusal, State};
 use crate::shell::port::{Granted, Recorded};
-use actix::Message;
+use actix::dev::ToEnvelope;
+use actix::prelude::SendError;
+use actix::{Actor, Addr, Handler, Message};
 use leasehold_journal::JournalError;
 use tokio::sync::oneshot;
 
@@ -174,8 +176,33 @@ impl Message for AbandonAll {
     type Result = ();
 }
 
-/// Answers a request; false when the caller went away. It needs no answer then: what is in the
-/// journal stands either way.
-pub(crate) fn answer<T>(reply: Answer<T>, result: Result<T, Failure>) -> bool {
-    reply.send(result).is_ok()
+impl<T> From<SendError<T>> for Failure {
+    fn from(error: SendError<T>) -> Self {
+        match error {
+            SendError::Full(_) => Self::Busy,
+            SendError::Closed(_) => Self::Stopped,
+        }
+    }
+}
+
+/// Asks an actor and waits for its answer.
+pub(crate) async fn asked<A, M, T>(
+    actor: &Addr<A>,
+    message: impl FnOnce(Answer<T>) -> M,
+) -> Result<T, Failure>
+where
+    A: Actor + Handler<M>,
+    A::Context: ToEnvelope<A, M>,
+    M: Message<Result = ()> + Send + 'static,
+{
+    let (reply, answered) = oneshot::channel();
+    actor.try_send(message(reply))?;
+    answered.await.map_err(|_| Failure::Stopped)?
+}
+
+/// Answers a request. A caller who went away needs no answer: what is in the journal stands either way.
+pub(crate) fn answer<T>(reply: Answer<T>, result: Result<T, Failure>) {
+    if reply.send(result).is_err() {
+        tracing::trace!("a caller went away before its answer");
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! Owns admission: how many requests may be under way. Must hold no rule.
 
-use super::message::{Act, Answer, Ask, Claim, Failure, Health, Look, NextAt};
+use super::message::{Act, Answer, Ask, Claim, Failure, Health, Look, NextAt, asked};
 use super::supervisor::Supervisor;
 use crate::contract::text::WorkerToken;
 use crate::contract::time::{Duration, Timestamp};
@@ -12,7 +12,7 @@ use crate::record::{Command, Flow, Identity, LeaseToken, Proof, Record, State};
 use actix::dev::ToEnvelope;
 use actix::{Actor, Addr, Handler, Message};
 use std::sync::Arc;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{Semaphore, watch};
 
 /// A record after a request.
 #[derive(Debug, Clone)]
@@ -88,12 +88,7 @@ impl<F: Answers> Port<F> {
         Supervisor<F>: Handler<M>,
     {
         let _admitted = self.admission.acquire().await.map_err(|_| Failure::Stopped)?;
-        let (reply, receiver) = oneshot::channel();
-        self.supervisor.try_send(message(reply)).map_err(|error| match error {
-            actix::prelude::SendError::Full(_) => Failure::Busy,
-            actix::prelude::SendError::Closed(_) => Failure::Stopped,
-        })?;
-        receiver.await.map_err(|_| Failure::Stopped)?
+        asked(&self.supervisor, message).await
     }
 
     /// Sends one command to one record.

@@ -5,7 +5,7 @@
 
 use super::controls::Gate;
 use super::entity::{Successor, Surroundings};
-use super::message::{AbandonAll, Act, Ask, Failure, Mark};
+use super::message::{AbandonAll, Act, Ask, Failure, Mark, asked};
 use super::port::Port;
 use super::projector::Projector;
 use super::runtime::FlowOptions;
@@ -29,7 +29,6 @@ use crate::health::{Class, Tally};
 use crate::record::{Identity, Key, Refusal, State, stream_of};
 use crate::replay::{Replay, ReplayError, Replayed};
 use actix::Addr;
-use actix::prelude::SendError;
 use leasehold_journal::walk::Item;
 use leasehold_journal::{JournalError, StoreReader};
 use std::cell::Cell;
@@ -83,7 +82,7 @@ pub(crate) struct Shared {
     pub(crate) handing_over: watch::Sender<u64>,
     /// Why the first hand-over was not written that waits for the next open.
     pub(crate) not_handed_over: Arc<OnceLock<Failure>>,
-    /// Whether a hand-over came to nothing, for whatever reason: the next open looks for it again.
+    /// Whether a hand-over came to nothing, for whatever reason: no checkpoint is left then.
     pub(crate) missed: Rc<Cell<bool>>,
     pub(crate) abandon_at: Option<Timestamp>,
     /// What is paused.
@@ -240,13 +239,10 @@ async fn end_leases<F: Answers>(
     supervisor: &Addr<Supervisor<F>>,
     now: Timestamp,
 ) -> Result<(), JournalError> {
-    let (reply, done) = oneshot::channel();
-    let asked = supervisor.try_send(AbandonAll { now, reply });
-    match (asked, done.await) {
-        (Ok(()), Ok(Ok(()))) => Ok(()),
-        (Ok(()), Ok(Err(Failure::Journal(error)))) => Err(error),
-        (Err(_), _) | (Ok(()), Ok(Err(_)) | Err(_)) => Err(JournalError::Storage),
-    }
+    asked(supervisor, |reply| AbandonAll { now, reply }).await.map_err(|failure| match failure {
+        Failure::Journal(error) => error,
+        Failure::Refused(_) | Failure::Busy | Failure::Stopped => JournalError::Storage,
+    })
 }
 
 /// Whether what a record leads to is registered already.
@@ -280,10 +276,7 @@ where
         let (reply, done) = oneshot::channel();
         handing_over.send_modify(|count| *count += 1);
         let act = Act { identity, ask: Ask::Do(command), now: at, reply };
-        let sent = supervisor.try_send(act).map_err(|error| match error {
-            SendError::Full(_) => Failure::Busy,
-            SendError::Closed(_) => Failure::Stopped,
-        });
+        let sent = supervisor.try_send(act).map_err(Failure::from);
         let handing_over = handing_over.clone();
         let not_handed_over = Arc::clone(&not_handed_over);
         let missed = Rc::clone(&missed);

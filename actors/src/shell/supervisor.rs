@@ -218,10 +218,13 @@ impl<F: Answers> Supervisor<F> {
     /// What the flow's next life can start from, but for the tally; `None` while anything is under way, or
     /// where a record was left alone.
     pub(super) fn marks(&self) -> Option<Marks<F>> {
-        let rests = self.held.is_none() && !self.roster.is_busy() && self.damaged.is_empty();
+        if self.held.is_some() || self.roster.is_busy() || !self.damaged.is_empty() {
+            return None;
+        }
         let (latest, tally, keys) = (self.latest, Tally::default(), self.keys.settled()?);
-        let entries = || [self.agenda.entries(), self.shelf.entries()].concat();
-        rests.then(|| Marks { latest, tally, entries: entries(), keys })
+        let mut entries = self.agenda.entries();
+        entries.extend(self.shelf.entries());
+        Some(Marks { latest, tally, entries, keys })
     }
 
     /// Sends one command to many records, a wave at a time, and calls back when all have answered.

@@ -4,14 +4,14 @@
 
 use super::super::explain::Damage;
 use super::super::states::covering;
-use super::{Live, Outlook, state_of};
+use super::{Live, Outlook};
 use leasehold_actors::control::PausedScope;
 use leasehold_actors::explain::{
     Explains, Explanation, Situation, explain, explain_quarantined, situation,
 };
-use leasehold_actors::flows::all::{AllFlows, time_of};
+use leasehold_actors::flows::all::AllFlows;
 use leasehold_actors::record::{State, stream_of};
-use leasehold_actors::replay::ReplayError;
+use leasehold_actors::replay::{ReplayError, Replayed};
 use leasehold_journal::{Entry, JournalError, Record, StreamId};
 
 impl Live {
@@ -33,44 +33,45 @@ impl Live {
             // One that does not replay is told as such.
             self.replay(other, &mut flows)?;
         }
-        let Some(state) = sound::<F>(&flows, stream) else { return Ok(None) };
+        let state = match F::records(&flows).get(stream) {
+            Some(Replayed::Sound(state)) => state,
+            Some(Replayed::Quarantined) => {
+                let (id, place) = (Some(identity), &outlook.place);
+                let Damage { sequence, code, since } = Damage::archived();
+                return Ok(Some(explain_quarantined::<F>(id, sequence, &code, since, place)));
+            }
+            None => return Ok(None),
+        };
         let situation = Situation { paused: covering(state, paused), ..situation(state, &flows) };
         Ok(explain(state, situation, &outlook.view::<F>()))
     }
 
-    /// Replays one stream among those of all flows; answers where it stopped to replay.
+    /// Replays one stream among those of all flows; answers where it stopped to replay, if that was here.
     fn replay(
         &self,
         stream: StreamId,
         flows: &mut AllFlows,
     ) -> Result<Option<Damage>, JournalError> {
-        let (mut since, mut damage) = (None, None);
-        let mut note = |sequence: u64, since, error: ReplayError| {
-            // The first one is what it was quarantined for.
-            damage.get_or_insert(Damage {
-                sequence: (sequence > 0).then_some(sequence),
-                code: error.to_string(),
-                since,
-            });
+        let mut damage = None;
+        let mut note = |sequence: u64, since, applied: Option<Result<(), ReplayError>>| {
+            if let Some(Err(error)) = applied {
+                let at = Damage::at(sequence, error, since);
+                // The first one is what it was quarantined for. Of some the place is not known.
+                damage.get_or_insert(Damage { sequence: at.sequence.filter(|at| *at > 0), ..at });
+            }
         };
         match self.read(stream) {
             Ok((carried, records)) => {
-                if let Some(entry) = carried
-                    && let Some(Err(error)) = flows.carry(stream, Some(&entry.image))
-                {
-                    note(entry.tip.sequence, None, error);
+                if let Some(entry) = carried {
+                    note(entry.tip.sequence, None, flows.carry(stream, Some(&entry.image)));
                 }
                 for record in records {
-                    match flows.apply(stream, Some(&record.body)) {
-                        Some(Err(error)) => note(record.sequence, since, error),
-                        Some(Ok(())) | None => since = time_of(stream, &record.body),
-                    }
+                    let since = flows.latest_after(stream, None);
+                    note(record.sequence, since, flows.apply(stream, Some(&record.body)));
                 }
             }
             Err(JournalError::Corrupt { sequence }) => {
-                if let Some(Err(error)) = flows.apply(stream, None) {
-                    note(sequence, None, error);
-                }
+                note(sequence, None, flows.apply(stream, None));
             }
             Err(error) => return Err(error),
         }
@@ -88,5 +89,5 @@ impl Live {
 
 /// The state of one record, where it replays.
 fn sound<F: Explains>(flows: &AllFlows, stream: StreamId) -> Option<&State<F>> {
-    F::records(flows).get(stream).and_then(state_of)
+    F::records(flows).get(stream).and_then(Replayed::state)
 }

@@ -81,7 +81,7 @@ impl Bench {
         enqueue(&flow, 0..first, self.in_flight).await?;
         show(self.figure("enqueue_per_second", first as f64 / watch.seconds(), "1/s"))?;
         settle(&flow, self.settled, self.in_flight).await?;
-        if let Some(bytes) = resident_bytes() {
+        if let Some(bytes) = crate::metrics::resident_bytes() {
             show(self.figure("resident_bytes", bytes, "bytes"))?;
         }
         let before = engine.disk_bytes()?;
@@ -155,14 +155,6 @@ pub(super) fn quantile(values: &mut [f64], share: f64) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let place = ((values.len() as f64 * share) as usize).min(values.len().checked_sub(1)?);
     values.get(place).copied()
-}
-
-/// Memory of this process, where the system tells.
-fn resident_bytes() -> Option<f64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
-    let kibibytes: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kibibytes * 1024.0)
 }
 
 #[cfg(test)]

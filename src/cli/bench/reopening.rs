@@ -5,18 +5,17 @@ use crate::audit::{Source, audit};
 use crate::cli::failure::Failed;
 use crate::clock::{Stopwatch, processor_seconds};
 use crate::engine::Engine;
+use leasehold_journal::folder::Layout;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::Path;
-
-/// What a journal's folder keeps to be opened faster; it may always be removed.
-const CHECKPOINT: &str = "checkpoint";
 
 impl Bench {
     /// Opens the journal as it was left, then without a checkpoint, then audits it.
     pub(super) async fn reopen(&self, journal: &Path, show: &mut Show<'_>) -> Result<(), Failed> {
         show(self.figure("open_seconds", open(journal).await?, "s"))?;
-        match std::fs::remove_file(journal.join(CHECKPOINT)) {
+        // It may always be removed.
+        match std::fs::remove_file(Layout::new(journal).checkpoint()) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(unwritable(error)),
             Ok(()) | Err(_) => {}
         }

@@ -72,28 +72,24 @@ impl Answer {
 impl Served {
     /// At a free port, behind the token.
     pub(crate) async fn at_port() -> Self {
-        let address = Address::Tcp("127.0.0.1:0".parse().expect("an address"));
-        Self::at(address, Some(Token::new(TOKEN).expect("it is one"))).await
+        Self::on(&MemoryDisk::default(), "c").await
     }
 
     /// At a socket in a folder of its own, without a token.
     pub(crate) async fn at_socket() -> (Self, PathBuf, TempDir) {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("door.sock");
-        (Self::at(Address::Socket(path.clone()), None).await, path, folder)
+        let disk = MemoryDisk::default();
+        (Self::at(&disk, "c", Address::Socket(path.clone()), None).await, path, folder)
     }
 
-    async fn at(address: Address, token: Option<Token>) -> Self {
-        Self::on(&MemoryDisk::default(), "c", address, token).await
+    /// At a free port, behind the token, on this disk, with a digest of this digit.
+    pub(crate) async fn on(disk: &MemoryDisk, digest: &str) -> Self {
+        let address = Address::Tcp("127.0.0.1:0".parse().expect("an address"));
+        Self::at(disk, digest, address, Some(Token::new(TOKEN).expect("it is one"))).await
     }
 
-    /// On this disk, with a digest of this digit.
-    pub(crate) async fn on(
-        disk: &MemoryDisk,
-        digest: &str,
-        address: Address,
-        token: Option<Token>,
-    ) -> Self {
+    async fn at(disk: &MemoryDisk, digest: &str, address: Address, token: Option<Token>) -> Self {
         let clock = ManualClock::at(1_800_000_000.0);
         let source =
             SourceRuntime { capabilities_sha256: digest.repeat(64), longest_call_seconds: 60.0 };

@@ -1,10 +1,8 @@
 //! Health, the overview and what is counted, over the door.
 
-use super::{Served, TOKEN};
+use super::Served;
 use crate::support::{Scripted, accepted, change, change_with, marked, run};
 use leasehold::MemoryDisk;
-use leasehold::door::Address;
-use leasehold::door::session::Token;
 use leasehold::overview::{Overview, Standing, StuckState};
 use leasehold_actors::record::FlowTag;
 use std::collections::BTreeSet;
@@ -85,15 +83,14 @@ fn stuck_records_are_the_newest_and_not_too_many() {
 #[test]
 fn a_held_and_a_damaged_record_are_stuck_and_each_says_what_can_be_done() {
     run(async {
-        let (disk, local) = (MemoryDisk::default(), "127.0.0.1:0".parse().expect("an address"));
-        let token = || Some(Token::new(TOKEN).expect("it is one"));
-        let served = Served::on(&disk, "c", Address::Tcp(local), token()).await;
+        let disk = MemoryDisk::default();
+        let served = Served::on(&disk, "c").await;
         let long = change_with("event-1", &"Kaffee. ".repeat(4_000));
         assert_eq!(served.post("/v1/dispatch", &long).await.status, 201);
         assert_eq!(served.post("/v1/delivery", &change("event-2")).await.status, 201);
         served.close().await;
         disk.lose_chunks();
-        let served = Served::on(&disk, "d", Address::Tcp(local), token()).await;
+        let served = Served::on(&disk, "d").await;
         let overview = served.get("/v1/overview").await;
         let overview: Overview = serde_json::from_str(&overview.body).expect("an overview");
         let [damaged, held] = &overview.stuck[..] else { panic!("two are stuck") };
@@ -141,6 +138,9 @@ fn what_is_counted_reads_as_prometheus_reads_it() {
         for _ in 0..3 {
             dispatch.run_once(&client, "worker-1", 600.0).await.expect("it settles").expect("due");
         }
+        dispatch.enqueue(change("event-4"), 5).await.expect("it is valid");
+        let claim = dispatch.claim("worker-1", 600.0).await.expect("a claim").expect("due");
+        dispatch.release(&claim).await.expect("it is held");
         let answer = served.get("/metrics").await;
         assert_eq!(answer.status, 200);
         assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
@@ -165,7 +165,7 @@ fn what_is_counted_reads_as_prometheus_reads_it() {
             let line = line.unwrap_or_else(|| panic!("no {wanted}"));
             line.trim().parse::<f64>().expect("a number")
         };
-        for outcome in ["completed", "retried", "failed"] {
+        for outcome in ["completed", "retried", "failed", "released"] {
             let name = "leasehold_settlements_total{flow=\"dispatch\",outcome=";
             assert!(value(&format!("{name}\"{outcome}\"}}")) >= 1.0);
         }

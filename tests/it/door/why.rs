@@ -1,10 +1,8 @@
 //! Why a record stands where it stands, and what is paused, over the door.
 
-use super::{Served, TOKEN, at, bearer};
+use super::{Served, at, bearer};
 use crate::support::{Scripted, accepted, change, change_with, run};
 use leasehold::MemoryDisk;
-use leasehold::door::Address;
-use leasehold::door::session::Token;
 use serde_json::{Value, json};
 
 const BECAUSE: &str = "it is being mended";
@@ -106,14 +104,13 @@ fn an_explanation_of_no_record_is_refused_with_the_code_of_its_flow_and_repeats_
 #[test]
 fn d8_a_record_that_does_not_replay_is_explained_and_its_page_says_what_to_do() {
     run(async {
-        let (disk, local) = (MemoryDisk::default(), "127.0.0.1:0".parse().expect("an address"));
-        let token = || Some(Token::new(TOKEN).expect("it is one"));
-        let served = Served::on(&disk, "c", Address::Tcp(local), token()).await;
+        let disk = MemoryDisk::default();
+        let served = Served::on(&disk, "c").await;
         let long = change_with("event-1", &"Kaffee. ".repeat(4_000));
         assert_eq!(served.post("/v1/dispatch", &long).await.status, 201);
         served.close().await;
         disk.lose_chunks();
-        let served = Served::on(&disk, "c", Address::Tcp(local), token()).await;
+        let served = Served::on(&disk, "c").await;
         let damaged = explained(&served, "dispatch/event-1").await;
         let repair = json!({ "kind": "repair", "sequence": 1, "code": "record_damaged" });
         assert_eq!((&damaged["state"], &damaged["waits_for"]), (&json!("quarantined"), &repair));

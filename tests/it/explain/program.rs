@@ -3,8 +3,12 @@
 use crate::main_job::{Place, printed};
 use crate::support::{Scripted, accepted, change, example, marked, program, run};
 use crate::wire_flows::{self, DIGEST, answering, attempt, delivery};
-use leasehold::{Engine, ManualClock, MemoryDisk, Scope, SourceRuntime};
-use leasehold_journal::archive;
+use leasehold::{Engine, ManualClock, MemoryDisk, Scope, SourceRuntime, retention};
+use leasehold_actors::contract::time::Timestamp;
+use leasehold_actors::record::{FlowTag, stream_of};
+use leasehold_journal::medium::Medium;
+use leasehold_journal::sled::SledMedium;
+use leasehold_journal::{Append, Durability, JournalId, Log, LogOptions, Store as _, archive};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -300,25 +304,26 @@ fn where_no_record_waits_under_a_digest_nothing_is_said_of_one() {
     assert_eq!(printed(&leasehold(&["health", &name, "--json"])).get("digests_compared"), None);
 }
 
+/// Writes an event of `event-1` that is of no version there is.
+fn damage(medium: impl Medium + std::fmt::Debug) {
+    let options = LogOptions { new_id: JournalId([5; 16]), create: false };
+    let mut log = Log::open(medium, options, &mut |_| Ok(())).expect("it verifies");
+    let stream = stream_of(FlowTag::Dispatch, "event-1");
+    let bodies = vec![vec![FlowTag::Dispatch as u8, 1, 255]];
+    let append = Append { stream, expected_version: 1, bodies };
+    let placed = log.commit(&[append]).expect("it is written");
+    assert!(placed.iter().all(Result::is_ok));
+}
+
 #[test]
 fn d8_a_record_that_does_not_replay_is_explained_with_its_place() {
-    use leasehold_actors::record::{FlowTag, stream_of};
-    use leasehold_journal::{Append, JournalId, Log, LogOptions, Store as _};
     let (disk, clock, place) = (MemoryDisk::new(), ManualClock::at(START), Place::new());
     run(async {
         let engine = wire_flows::engine(&disk, &clock).await;
         engine.dispatch().enqueue(change("event-1"), 5).await.expect("it is valid");
         engine.close().await;
     });
-    let options = LogOptions { new_id: JournalId([5; 16]), create: false };
-    let mut log = Log::open(disk.medium(), options, &mut |_| Ok(())).expect("it verifies");
-    let stream = stream_of(FlowTag::Dispatch, "event-1");
-    // An event of the flow by its first byte, and of no version there is.
-    let bodies = vec![vec![FlowTag::Dispatch as u8, 1, 255]];
-    let append = Append { stream, expected_version: 1, bodies };
-    let placed = log.commit(&[append]).expect("it is written");
-    assert!(placed.iter().all(Result::is_ok));
-    drop(log);
+    damage(disk.medium());
     let path = archived(&disk, &place).display().to_string();
     let output = leasehold(&["explain", &path, "dispatch", "event-1", "--json"]);
     assert_eq!(output.status.code(), Some(1));
@@ -326,4 +331,30 @@ fn d8_a_record_that_does_not_replay_is_explained_with_its_place() {
     let repair = json!({ "kind": "repair", "sequence": 2, "code": "record_invalid" });
     assert_eq!((&found["state"], &found["waits_for"]), (&json!("quarantined"), &repair));
     assert_eq!((&found["since"], &found["rule"]["id"]), (&json!(START), &json!("D8")));
+}
+
+#[test]
+fn d8_one_that_was_archived_as_one_that_does_not_replay_is_explained_without_a_place() {
+    let place = Place::new();
+    let journal = place.path("journal");
+    let register = async |id: &str, at: f64| {
+        let clock = ManualClock::at(at);
+        let engine = Engine::builder(&journal).clock(clock).open().await.expect("it opens");
+        engine.dispatch().enqueue(change(id), 5).await.expect("it is valid");
+        engine.close().await;
+    };
+    run(register("event-1", START));
+    damage(SledMedium::open(&journal, false, Durability::PowerSafe).expect("it opens"));
+    // What has no time of its own moves with what follows it.
+    run(register("event-2", START + 1.0));
+    let later = Timestamp::new(START + 1_000.0).expect("a time");
+    let moved = retention::archive(&journal, &place.path("archives"), later).expect("it is moved");
+    assert!(moved.is_some());
+    let path = journal.display().to_string();
+    let output = leasehold(&["explain", &path, "dispatch", "event-1", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let found = printed(&output);
+    let repair = json!({ "kind": "repair", "sequence": null, "code": "record_quarantined" });
+    assert_eq!((&found["state"], &found["waits_for"]), (&json!("quarantined"), &repair));
+    assert_eq!(found["since"], Value::Null);
 }

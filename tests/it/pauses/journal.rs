@@ -3,6 +3,7 @@
 use super::{change_of, pause, resume, scope};
 use crate::main_job::Place;
 use crate::support::{change, engine, run, snapshots};
+use crate::time_travel::exported;
 use crate::wire::hex;
 use leasehold::audit::{Past, Report, Source, States, Until, audit};
 use leasehold::{Engine, ManualClock, MemoryDisk, retention};
@@ -12,9 +13,8 @@ use leasehold_actors::control::{Control, Event, Kept, Scope, form};
 use leasehold_actors::invariants::{P1, P2};
 use leasehold_actors::record::{Intervention, OperatorName, Reason};
 use leasehold_journal::{
-    Append, JournalId, Log, LogOptions, Store as _, StoreReader as _, StreamId, archive,
+    Append, JournalId, Log, LogOptions, Store as _, StoreReader as _, StreamId,
 };
-use std::path::PathBuf;
 
 fn at(seconds: f64) -> Timestamp {
     Timestamp::new(seconds).expect("a time")
@@ -23,14 +23,6 @@ fn at(seconds: f64) -> Timestamp {
 fn by(name: &str) -> Intervention {
     let why = Reason::new("Schlüssel erneuert").expect("a reason");
     Intervention { by: OperatorName::new(name).expect("a name"), why }
-}
-
-/// Everything on a disk as an archive in this folder.
-fn exported(disk: &MemoryDisk, place: &Place) -> PathBuf {
-    let (path, mut bytes) = (place.path("archive"), Vec::new());
-    archive::export(&disk.medium(), &mut bytes).expect("it verifies");
-    std::fs::write(&path, bytes).expect("writable");
-    path
 }
 
 fn told(paused: &[leasehold::PausedScope]) -> Vec<String> {
