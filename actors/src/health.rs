@@ -95,7 +95,7 @@ impl<T: Copy + Ord> Tally<T> {
 pub struct Depths {
     /// Records that could be claimed now.
     pub due: u64,
-    /// Since when the one is due that is due longest.
+    /// Since when the one is due that is due longest: to the second, rounded down.
     pub oldest_due_at: Option<Timestamp>,
     /// Records a worker is at.
     pub leased: u64,

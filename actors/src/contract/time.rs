@@ -31,6 +31,12 @@ impl Timestamp {
         self.0
     }
 
+    /// The whole second it is in.
+    #[must_use]
+    pub fn whole_seconds(self) -> Self {
+        Self(self.0.floor())
+    }
+
     /// This time and a duration later. Far out where a double has no finer steps, it may be the same
     /// time; it never overflows, since both are far below a double's range in practice and are
     /// clamped to it otherwise.

@@ -40,8 +40,13 @@ impl fmt::Display for Identity {
 }
 
 /// A name by its hash: equal names have equal keys, different ones practically never.
+///
+/// Bytes and not a number, highest first: a million schedule entries hold one each, and next to a byte
+/// or two a number would cost as much again in padding. The order is that of the number, and so is the
+/// written form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Key(u64);
+#[serde(from = "u64", into = "u64")]
+pub struct Key([u8; 8]);
 
 impl Key {
     /// The key of a name.
@@ -50,7 +55,19 @@ impl Key {
         let digest: [u8; 32] = Sha256::digest(name.as_bytes()).into();
         let mut first = [0; 8];
         first.copy_from_slice(&digest[..8]);
-        Self(u64::from_le_bytes(first))
+        u64::from_le_bytes(first).into()
+    }
+}
+
+impl From<u64> for Key {
+    fn from(number: u64) -> Self {
+        Self(number.to_be_bytes())
+    }
+}
+
+impl From<Key> for u64 {
+    fn from(key: Key) -> Self {
+        Self::from_be_bytes(key.0)
     }
 }
 
@@ -105,6 +122,18 @@ mod tests {
         assert_ne!(dispatch, stream_of(FlowTag::Dispatch, "event-2"));
         assert_eq!(flow_of(dispatch), Some(FlowTag::Dispatch));
         assert_eq!(flow_of(StreamId([99; 16])), None);
+    }
+
+    #[test]
+    fn a_key_is_kept_in_bytes_and_is_ordered_and_written_as_its_number() {
+        for (low, high) in [(0, 1), (255, 256), (u64::MAX - 1, u64::MAX)] {
+            let (low_key, high_key) = (Key::from(low), Key::from(high));
+            assert!(low_key < high_key, "{low} {high}");
+            assert_eq!((u64::from(low_key), u64::from(high_key)), (low, high));
+        }
+        assert_eq!(serde_json::to_value(Key::from(300)).expect("it has a form"), 300);
+        assert_eq!(serde_json::from_str::<Key>("300").expect("a number"), Key::from(300));
+        assert_eq!((size_of::<Link>(), align_of::<Link>()), (9, 1));
     }
 
     #[test]

@@ -1,131 +1,63 @@
 //! What is due when, and in which order.
 //!
 //! Owns the schedule of one flow: one entry for each record that waits or is leased, none for the
-//! others. Pure: every call is given its time. A waiting record costs about 100 bytes here.
+//! others. Pure: every call is given its time. A waiting record costs about 120 bytes here, one of flow
+//! `delivery` about 170; where each became due in a second of its own, 30 more.
 //!
 //! Due records are taken in the order (rank, created, identity), whatever became due first
 //! (contract 4.1 to 4.4).
 
-use crate::contract::text::Sha256;
+mod queue;
+mod slot;
+
+pub use slot::{Slot, Waiting};
+
 use crate::contract::time::Timestamp;
 use crate::health::Depths;
-use crate::record::{Flow, Identity, Key, Link, State};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-
-/// What the agenda knows of a record. `C` is what health tells apart ([`crate::health::Class`]).
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Slot<C> {
-    /// Nothing to wait for.
-    Idle,
-    /// Waits for its next attempt.
-    Waiting(Waiting<C>),
-    /// A worker is at it.
-    Leased {
-        /// When that ends.
-        expires_at: Timestamp,
-        /// What health counts it as.
-        class: C,
-        /// Whom it keeps waiting.
-        link: Link,
-    },
-}
-
-/// A record that waits for its next attempt.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Waiting<C> {
-    /// Smaller goes first.
-    pub rank: u8,
-    /// When it was registered.
-    pub created_at: Timestamp,
-    /// When it is due.
-    pub next_at: Timestamp,
-    /// What health counts it as.
-    pub class: C,
-    /// Whom it waits for, or keeps waiting (D5).
-    pub link: Link,
-    /// Whether it is left for an operator: registered under another digest (D9).
-    pub parked: bool,
-}
-
-impl<C> Slot<C> {
-    /// The slot of a state; `expected` is the flow's pinned digest.
-    #[must_use]
-    pub fn of<F: Flow>(state: &State<F>, class: Option<C>, expected: Option<Sha256>) -> Self {
-        match (state, class) {
-            (State::Ready { record, .. }, Some(class)) => Self::Waiting(Waiting {
-                rank: F::rank(&record.binding),
-                created_at: record.created_at,
-                next_at: record.next_at,
-                class,
-                link: F::link(&record.binding),
-                parked: F::digest(&record.binding).is_some_and(|digest| Some(digest) != expected),
-            }),
-            (State::Leased { record, lease, .. }, Some(class)) => {
-                Self::Leased { expires_at: lease.expires_at, class, link: F::link(&record.binding) }
-            }
-            (State::Ready { .. } | State::Leased { .. }, None)
-            | (
-                State::Vacant
-                | State::Completed { .. }
-                | State::Failed { .. }
-                | State::Dismissed { .. },
-                _,
-            ) => Self::Idle,
-        }
-    }
-
-    fn link(&self) -> Link {
-        match self {
-            Self::Idle => Link::None,
-            Self::Waiting(Waiting { link, .. }) | Self::Leased { link, .. } => *link,
-        }
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Order {
-    rank: u8,
-    created_at: Timestamp,
-    identity: Identity,
-}
-
-/// What is kept of a waiting record beside its order and its due time.
-#[derive(Debug, Clone, Copy)]
-struct Rest<C> {
-    class: C,
-    link: Link,
-}
+use crate::record::{Identity, Key, Link};
+use queue::{Due, Later};
+use std::collections::{BTreeMap, HashMap};
 
 /// The schedule.
-#[derive(Debug)]
 pub struct Agenda<C> {
     /// Those whose due time is at or before `as_of`.
-    due: BTreeMap<Order, (Timestamp, Rest<C>)>,
+    due: Due<C>,
     /// Those whose due time is later.
-    later: BTreeMap<(Timestamp, Order), Rest<C>>,
+    later: Later<C>,
     leases: BTreeMap<(Timestamp, Identity), (C, Link)>,
     /// The latest time anybody asked for.
     as_of: Timestamp,
     /// How many unsettled records hold each key.
     holders: HashMap<Key, u32>,
-    /// Those that wait for a key which is held: in none of the above.
-    held: HashMap<Key, BTreeMap<Order, (Timestamp, Rest<C>)>>,
-    /// Those that wait for a key which is not held: they are above, and found here when it is.
-    free: HashMap<Key, BTreeSet<(Timestamp, Order)>>,
+    /// Those that wait for a key. While it is not held they are above as well, and found here when it is.
+    waiters: BTreeMap<(Key, Identity), Waiting<C>>,
+    /// How many of them wait for a key that is held: in none of the above.
+    held: usize,
     /// Those left for an operator.
-    parked: BTreeMap<Order, (Timestamp, Rest<C>)>,
+    parked: BTreeMap<Identity, Waiting<C>>,
+}
+
+impl<C> std::fmt::Debug for Agenda<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Agenda")
+            .field("due", &self.due.len())
+            .field("later", &self.later.len())
+            .field("leases", &self.leases.len())
+            .field("as_of", &self.as_of)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<C> Default for Agenda<C> {
     fn default() -> Self {
         Self {
-            due: BTreeMap::new(),
-            later: BTreeMap::new(),
+            due: Due::default(),
+            later: Later::default(),
             leases: BTreeMap::new(),
             as_of: Timestamp::ZERO,
             holders: HashMap::new(),
-            held: HashMap::new(),
-            free: HashMap::new(),
+            waiters: BTreeMap::new(),
+            held: 0,
             parked: BTreeMap::new(),
         }
     }
@@ -158,85 +90,79 @@ impl<C: Copy> Agenda<C> {
     }
 
     fn insert(&mut self, identity: &Identity, waiting: Waiting<C>) {
-        let Waiting { rank, created_at, next_at, class, link, parked } = waiting;
-        let order = Order { rank, created_at, identity: identity.clone() };
-        let rest = Rest { class, link };
-        if parked {
-            self.parked.insert(order, (next_at, rest));
+        if waiting.parked {
+            self.parked.insert(identity.clone(), waiting);
             return;
         }
-        if let Link::Waits(key) = link {
+        if let Link::Waits(key) = waiting.link {
+            let is_new = self.waiters.insert((key, identity.clone()), waiting).is_none();
             if self.holders.contains_key(&key) {
-                self.held.entry(key).or_default().insert(order, (next_at, rest));
+                self.held += usize::from(is_new);
                 return;
             }
-            self.free.entry(key).or_default().insert((next_at, order.clone()));
         }
-        self.schedule(order, next_at, rest);
+        self.schedule(identity.clone(), &waiting);
     }
 
     fn remove(&mut self, identity: &Identity, waiting: Waiting<C>) {
-        let Waiting { rank, created_at, next_at, link, .. } = waiting;
-        let order = Order { rank, created_at, identity: identity.clone() };
-        self.parked.remove(&order);
-        if let Link::Waits(key) = link {
-            if let Some(held) = self.held.get_mut(&key) {
-                held.remove(&order);
-                if held.is_empty() {
-                    self.held.remove(&key);
-                }
-            }
-            self.forget(key, next_at, &order);
+        self.parked.remove(identity);
+        if let Link::Waits(key) = waiting.link {
+            let was = self.waiters.remove(&(key, identity.clone())).is_some();
+            self.held -= usize::from(was && self.holders.contains_key(&key));
         }
-        self.unschedule(&order, next_at);
+        self.unschedule(identity, &waiting);
     }
 
-    fn forget(&mut self, key: Key, next_at: Timestamp, order: &Order) {
-        if let Some(free) = self.free.get_mut(&key) {
-            free.remove(&(next_at, order.clone()));
-            if free.is_empty() {
-                self.free.remove(&key);
-            }
-        }
-    }
-
-    fn schedule(&mut self, order: Order, next_at: Timestamp, rest: Rest<C>) {
-        if next_at <= self.as_of {
-            self.due.insert(order, (next_at, rest));
+    fn schedule(&mut self, identity: Identity, waiting: &Waiting<C>) {
+        if waiting.next_at <= self.as_of {
+            self.due.insert(identity, waiting);
         } else {
-            self.later.insert((next_at, order), rest);
+            self.later.insert(identity, waiting);
         }
     }
 
-    fn unschedule(&mut self, order: &Order, next_at: Timestamp) -> Option<Rest<C>> {
-        if next_at <= self.as_of {
-            self.due.remove(order).map(|(_, rest)| rest)
+    fn unschedule(&mut self, identity: &Identity, waiting: &Waiting<C>) {
+        if waiting.next_at <= self.as_of {
+            self.due.remove(identity, waiting);
         } else {
-            self.later.remove(&(next_at, order.clone()))
+            self.later.remove(identity, waiting);
         }
+    }
+
+    /// Those that wait for a key, held or not.
+    fn waiters_of(&self, key: Key) -> Vec<(Identity, Waiting<C>)> {
+        if self.waiters.is_empty() {
+            return Vec::new();
+        }
+        let from = self.waiters.range((key, Identity::new(""))..);
+        let of_key = from.take_while(|((other, _), _)| *other == key);
+        of_key.map(|((_, identity), waiting)| (identity.clone(), *waiting)).collect()
     }
 
     /// One more record holds a key: those that wait for it are not due any more.
     fn hold(&mut self, key: Key) {
-        *self.holders.entry(key).or_insert(0) += 1;
-        for (next_at, order) in self.free.remove(&key).unwrap_or_default() {
-            if let Some(rest) = self.unschedule(&order, next_at) {
-                self.held.entry(key).or_default().insert(order, (next_at, rest));
-            }
+        let holders = self.holders.entry(key).or_insert(0);
+        *holders += 1;
+        if *holders > 1 {
+            return;
+        }
+        for (identity, waiting) in self.waiters_of(key) {
+            self.unschedule(&identity, &waiting);
+            self.held += 1;
         }
     }
 
     /// One record less holds a key: with the last one, those that wait for it are due again.
     fn let_go(&mut self, key: Key) {
-        let left = self.holders.get(&key).map_or(0, |count| count.saturating_sub(1));
-        if left > 0 {
-            self.holders.insert(key, left);
+        let Some(holders) = self.holders.get_mut(&key) else { return };
+        *holders -= 1;
+        if *holders > 0 {
             return;
         }
         self.holders.remove(&key);
-        for (order, (next_at, rest)) in self.held.remove(&key).unwrap_or_default() {
-            self.free.entry(key).or_default().insert((next_at, order.clone()));
-            self.schedule(order, next_at, rest);
+        for (identity, waiting) in self.waiters_of(key) {
+            self.schedule(identity, &waiting);
+            self.held -= 1;
         }
     }
 
@@ -245,13 +171,11 @@ impl<C: Copy> Agenda<C> {
     pub fn pick(&mut self, now: Timestamp) -> Option<(Identity, Slot<C>)> {
         self.advance(now);
         // All of them are due at `as_of`, which is `now` unless the clock went back.
-        let order = self.due.iter().find(|(_, (next_at, _))| *next_at <= now)?.0.clone();
-        let (next_at, Rest { class, link }) = self.due.remove(&order)?;
-        if let Link::Waits(key) = link {
-            self.forget(key, next_at, &order);
+        let (identity, waiting) = self.due.pop(now)?;
+        if let Link::Waits(key) = waiting.link {
+            // Nobody holds it, or the record would not be due.
+            self.waiters.remove(&(key, identity.clone()));
         }
-        let Order { rank, created_at, identity } = order;
-        let waiting = Waiting { rank, created_at, next_at, class, link, parked: false };
         Some((identity, Slot::Waiting(waiting)))
     }
 
@@ -286,14 +210,13 @@ impl<C: Copy> Agenda<C> {
         if now >= self.as_of {
             return self.due.len() as u64;
         }
-        self.due.values().filter(|(next_at, _)| *next_at <= now).count() as u64
+        self.due.times().filter(|next_at| *next_at <= now).count() as u64
     }
 
     /// How many records wait for another one, or for an operator.
     #[must_use]
     pub fn held_count(&self) -> u64 {
-        let held: usize = self.held.values().map(BTreeMap::len).sum();
-        (held + self.parked.len()) as u64
+        (self.held + self.parked.len()) as u64
     }
 
     /// How many records wait for an operator: registered under another digest than the flow's, or
@@ -319,11 +242,11 @@ impl<C: Copy> Agenda<C> {
         self.advance(now);
         // All of `due` is due now, unless the clock went back; then each has its own time.
         let due = if now >= self.as_of {
-            self.due.first_key_value().map(|_| now)
+            (self.due.len() > 0).then_some(now)
         } else {
-            self.due.values().map(|(next_at, _)| (*next_at).max(now)).min()
+            self.due.times().map(|next_at| next_at.max(now)).min()
         };
-        let later = self.later.first_key_value().map(|((next_at, _), _)| *next_at);
+        let later = self.later.first();
         [due, later, self.next_end_beside(now, until)].into_iter().flatten().min()
     }
 
@@ -342,8 +265,7 @@ impl<C: Copy> Agenda<C> {
     /// Records that wait or are leased.
     #[must_use]
     pub fn len(&self) -> usize {
-        let held: usize = self.held.values().map(BTreeMap::len).sum();
-        self.due.len() + self.later.len() + self.leases.len() + held + self.parked.len()
+        self.due.len() + self.later.len() + self.leases.len() + self.held + self.parked.len()
     }
 
     /// Whether nothing waits and nothing is leased.
@@ -352,13 +274,14 @@ impl<C: Copy> Agenda<C> {
         self.len() == 0
     }
 
-    /// How much waits at `now`, and since when. Costs the records that are due.
+    /// How much waits at `now`, and since when. Costs nothing; after a clock that went back, it costs
+    /// those that were due.
     pub fn depths(&mut self, now: Timestamp) -> Depths {
         let due = self.due_count(now);
-        let times = self.due.values().map(|(next_at, _)| *next_at);
         Depths {
             due,
-            oldest_due_at: times.filter(|next_at| *next_at <= now).min(),
+            // Where any is due, the one that is due longest is.
+            oldest_due_at: self.due.oldest().filter(|_| due > 0),
             leased: self.leases.len() as u64,
             held: self.held_count(),
         }
@@ -370,12 +293,8 @@ impl<C: Copy> Agenda<C> {
             return;
         }
         self.as_of = now;
-        while let Some(entry) = self.later.first_entry() {
-            if entry.key().0 > now {
-                return;
-            }
-            let ((next_at, order), rest) = entry.remove_entry();
-            self.due.insert(order, (next_at, rest));
+        while let Some((identity, waiting)) = self.later.pop(now) {
+            self.due.insert(identity, &waiting);
         }
     }
 
@@ -383,19 +302,11 @@ impl<C: Copy> Agenda<C> {
     /// make the same one.
     #[must_use]
     pub fn entries(&self) -> Vec<(Identity, Slot<C>)> {
-        let due = self.due.iter().map(|(order, (next_at, rest))| (order, *next_at, *rest, false));
-        let later =
-            self.later.iter().map(|((next_at, order), rest)| (order, *next_at, *rest, false));
-        let held = self.held.values().flatten();
-        let held = held.map(|(order, (next_at, rest))| (order, *next_at, *rest, false));
-        let parked =
-            self.parked.iter().map(|(order, (next_at, rest))| (order, *next_at, *rest, true));
-        let waiting = due.chain(later).chain(held).chain(parked);
-        let waiting = waiting.map(|(order, next_at, Rest { class, link }, parked)| {
-            let Order { rank, created_at, identity } = order.clone();
-            let waiting = Waiting { rank, created_at, next_at, class, link, parked };
-            (identity, Slot::Waiting(waiting))
-        });
+        let held = self.waiters.iter().filter(|((key, _), _)| self.holders.contains_key(key));
+        let held = held.map(|((_, identity), waiting)| (identity.clone(), *waiting));
+        let parked = self.parked.iter().map(|(identity, waiting)| (identity.clone(), *waiting));
+        let waiting = self.due.iter().chain(self.later.iter()).chain(held).chain(parked);
+        let waiting = waiting.map(|(identity, waiting)| (identity, Slot::Waiting(waiting)));
         waiting.chain(self.leases.iter().map(leased)).collect()
     }
 }
@@ -579,6 +490,39 @@ mod tests {
         assert_eq!(agenda.depths(at(10.0)), depths(0, None));
         assert_eq!(agenda.depths(at(40.0)), depths(2, Some(20.0)));
         assert_eq!(agenda.depths(at(25.0)), depths(1, Some(20.0)), "a clock that went back");
+        assert_eq!(agenda.depths(at(19.0)), depths(0, None), "behind all of them");
+        agenda.place(&Identity::new("older"), Slot::Idle, waiting(0, 1.0, 12.75));
+        assert_eq!(agenda.depths(at(40.0)), depths(3, Some(12.0)), "to the second, rounded down");
+    }
+
+    #[test]
+    fn who_waits_for_a_key_is_counted_as_held_once_however_often_it_is_put_back() {
+        let (key, other) = (Key::of("event-1"), Key::of("event-2"));
+        let change = linked(1, 5.0, 5.0, Link::Holds(key));
+        let mut agenda = agenda(&[("change", change), ("again", change)]);
+        let removals = [("a", key), ("b", key), ("c", other)]
+            .map(|(name, key)| (Identity::new(name), linked(0, 6.0, 6.0, Link::Waits(key))));
+        for _ in 0..2 {
+            for (name, slot) in &removals {
+                agenda.put_back(name, *slot);
+            }
+            assert_eq!((agenda.held_count(), agenda.due_count(at(10.0)), agenda.len()), (2, 3, 5));
+        }
+        let entries = agenda.entries();
+        let again = entries.iter().fold(Agenda::default(), |mut agenda, (name, slot)| {
+            agenda.place(name, Slot::Idle, *slot);
+            agenda
+        });
+        assert_eq!((again.held_count(), again.len(), entries.len()), (2, 5, 5));
+        agenda.place(&Identity::new("change"), change, Slot::Idle);
+        assert_eq!((agenda.held_count(), agenda.due_count(at(10.0))), (2, 2), "one holds it still");
+        let (name, slot) = &removals[0];
+        agenda.place(name, *slot, Slot::Idle);
+        assert_eq!((agenda.held_count(), agenda.len()), (1, 3));
+        agenda.place(&Identity::new("again"), change, Slot::Idle);
+        assert_eq!((agenda.held_count(), agenda.due_count(at(10.0))), (0, 2));
+        assert_eq!(order(&mut agenda, 10.0), ["b", "c"]);
+        assert!(agenda.is_empty() && agenda.waiters.is_empty() && agenda.holders.is_empty());
     }
 
     #[test]
@@ -635,7 +579,7 @@ mod tests {
             (linked(1, 5.0, 5.0, Link::Holds(key)), linked(0, 6.0, 6.0, Link::Waits(key)));
         let mut agenda = agenda(&[("removal", removal)]);
         agenda.place(&Identity::new("removal"), removal, Slot::Idle);
-        assert!(agenda.free.is_empty(), "nothing is kept of what is gone");
+        assert!(agenda.waiters.is_empty(), "nothing is kept of what is gone");
         agenda.place(&Identity::new("change"), Slot::Idle, change);
         agenda.place(&Identity::new("change"), change, Slot::Idle);
         assert!(agenda.is_empty());
