@@ -26,6 +26,8 @@ pub struct FlowConfig {
     pub max_delay_seconds: f64,
     /// Largest `Retry-After` that is honoured, in seconds; default 3600.
     pub retry_after_max_seconds: f64,
+    /// How much shorter a delay after a failure may be, as a share of it, 0 to 1; default 0.
+    pub jitter_share: f64,
 }
 
 impl Default for FlowConfig {
@@ -39,6 +41,7 @@ impl Default for FlowConfig {
             base_delay_seconds: delays.base_delay_seconds,
             max_delay_seconds: delays.max_delay_seconds,
             retry_after_max_seconds: delays.retry_after_max_seconds,
+            jitter_share: delays.jitter_share,
         }
     }
 }
@@ -52,6 +55,7 @@ pub(super) struct Keys {
     base: &'static str,
     max: &'static str,
     retry_after: &'static str,
+    jitter: &'static str,
 }
 
 pub(super) const DISPATCH: Keys = Keys {
@@ -62,6 +66,7 @@ pub(super) const DISPATCH: Keys = Keys {
     base: "dispatch.base_delay_seconds",
     max: "dispatch.max_delay_seconds",
     retry_after: "dispatch.retry_after_max_seconds",
+    jitter: "dispatch.jitter_share",
 };
 pub(super) const LIFECYCLE: Keys = Keys {
     ceiling: "lifecycle.max_failures",
@@ -71,6 +76,7 @@ pub(super) const LIFECYCLE: Keys = Keys {
     base: "lifecycle.base_delay_seconds",
     max: "lifecycle.max_delay_seconds",
     retry_after: "lifecycle.retry_after_max_seconds",
+    jitter: "lifecycle.jitter_share",
 };
 pub(super) const NOTIFICATION: Keys = Keys {
     ceiling: "notification.max_attempts",
@@ -80,6 +86,7 @@ pub(super) const NOTIFICATION: Keys = Keys {
     base: "notification.base_delay_seconds",
     max: "notification.max_delay_seconds",
     retry_after: "notification.retry_after_max_seconds",
+    jitter: "notification.jitter_share",
 };
 pub(super) const PROCESSING: Keys = Keys {
     ceiling: "processing.max_failures",
@@ -89,6 +96,7 @@ pub(super) const PROCESSING: Keys = Keys {
     base: "processing.base_delay_seconds",
     max: "processing.max_delay_seconds",
     retry_after: "processing.retry_after_max_seconds",
+    jitter: "processing.jitter_share",
 };
 pub(super) const DELIVERY: Keys = Keys {
     ceiling: "delivery.max_attempts",
@@ -98,6 +106,7 @@ pub(super) const DELIVERY: Keys = Keys {
     base: "delivery.base_delay_seconds",
     max: "delivery.max_delay_seconds",
     retry_after: "delivery.retry_after_max_seconds",
+    jitter: "delivery.jitter_share",
 };
 
 impl FlowConfig {
@@ -109,6 +118,7 @@ impl FlowConfig {
             max_delay_seconds: self.max_delay_seconds,
             poll_interval_seconds: self.poll_interval_seconds,
             retry_after_max_seconds: self.retry_after_max_seconds,
+            jitter_share: self.jitter_share,
         }
     }
 
@@ -138,6 +148,7 @@ impl FlowConfig {
             (day(self.poll_interval_seconds), keys.poll, DAY),
             (day(self.retry_after_max_seconds), keys.retry_after, DAY),
             (day(self.max_delay_seconds), keys.max, DAY),
+            ((0.0..=1.0).contains(&self.jitter_share), keys.jitter, "0 to 1"),
             (
                 Policy::new(self.delays()).is_ok(),
                 keys.base,

@@ -291,6 +291,8 @@ mod tests {
             ("lease_seconds = 30.0", "dispatch.lease_seconds"),
             ("base_delay_seconds = 301.0", "dispatch.base_delay_seconds"),
             ("retry_after_max_seconds = 0.0", "dispatch.retry_after_max_seconds"),
+            ("jitter_share = 1.1", "dispatch.jitter_share"),
+            ("jitter_share = -0.1", "dispatch.jitter_share"),
         ] {
             let error = Config::parse(&format!("{SMALLEST}[dispatch]\n{line}\n"))
                 .expect_err("out of range");
@@ -299,6 +301,14 @@ mod tests {
                 "{line}"
             );
         }
+    }
+
+    #[test]
+    fn jitter_is_off_unless_a_flow_has_a_share_of_it() {
+        let config = Config::parse(&format!("{SMALLEST}[dispatch]\njitter_share = 0.2\n"));
+        let config = config.expect("it is valid");
+        assert_eq!(config.dispatch.delays().jitter_share, 0.2);
+        assert_eq!(config.lifecycle.delays().jitter_share, 0.0);
     }
 
     #[test]

@@ -55,6 +55,7 @@ impl Plan {
             max_delay_seconds: 40.0,
             poll_interval_seconds: 5.0 + rng.seconds(10),
             retry_after_max_seconds: 60.0,
+            jitter_share: 0.25,
         };
         Self {
             dispatched: 1 + rng.index(EVENTS),

@@ -54,7 +54,7 @@ const DUE: &str = "A record is due from its time on; of those that are due, the 
 const POLL: &str = "A good answer that is not final is followed by another poll after the poll interval, \
     as often as it takes.";
 const BACK_OFF: &str = "After a failure it waits: the base delay, doubled with every further failure, at most \
-    the longest delay; longer where the other side asked for it.";
+    the longest delay, less the jitter where the flow has any; longer where the other side asked for it.";
 const LEASE_LOST: &str = "A lease that ended unsettled leaves its record to be tried again: at once, or, in flow \
     lifecycle, after the back-off.";
 const LEASE: &str = "One worker has it and nobody else, until it settles or its lease ends; at that very \

@@ -6,8 +6,8 @@
 use super::event::{Ending, Loss};
 use super::rules::{Counted, Due, Late};
 use super::{
-    Command, Event, Flow, Intervention, Lease, Policy, Proof, Record, Settlement, State, Verdict,
-    Wait,
+    Command, Event, Flow, Intervention, Lease, Part, Policy, Proof, Record, Settlement, State,
+    Verdict, Wait,
 };
 use crate::contract::text::{ErrorCode, Sha256, WorkerToken};
 use crate::contract::time::{Duration, Timestamp};
@@ -275,7 +275,8 @@ fn settle<F: Flow>(
             if spent >= F::ceiling(&record.binding).get() {
                 Event::Failed { at: now, next_at: now, failures, code, progress: None }
             } else {
-                let next_at = now.after(policy.delay(spent, retry_after));
+                let part = || part_of(record);
+                let next_at = now.after(policy.delay(spent, retry_after, part));
                 Event::Retried { at: now, next_at, failures, code }
             }
         }
@@ -354,9 +355,14 @@ fn due<F: Flow>(
 ) -> Timestamp {
     match rule {
         Due::Now => now,
-        Due::BackOff => now.after(policy.back_off(failures)),
+        Due::BackOff => now.after(policy.delay(failures, None, || part_of(record))),
         Due::Unchanged => record.next_at,
     }
+}
+
+/// Where in the jitter of its delays a record is after this attempt.
+fn part_of<F: Flow>(record: &Record<F>) -> Part {
+    Part::of(F::TAG, &F::identity(&record.binding), record.attempts)
 }
 
 #[cfg(test)]
@@ -494,6 +500,28 @@ mod tests {
             ending: Ending::Retry,
         };
         assert_eq!(give_back(&untold, whole(), 50.0), Ok(vec![lost]));
+    }
+
+    #[test]
+    fn jitter_shortens_the_wait_after_a_failure_and_what_was_asked_for_not_at_all() {
+        let delays = Delays { base_delay_seconds: 40.0, jitter_share: 0.5, ..Delays::default() };
+        let policy = Policy::new(delays).expect("within limits");
+        let next_at = |retry_after: Option<f64>| {
+            let (proof, code) = (whole(), ErrorCode::known("network"));
+            let retry_after = retry_after.and_then(Duration::new);
+            let settlement = Settlement::Retry { code, retry_after };
+            let command = Command::Settle { proof, settlement };
+            let events = decide(&policy, &leased(), command, at(50.0)).expect("it is live");
+            let [Event::Retried { next_at, .. }] = &events[..] else { panic!("{events:?}") };
+            next_at.seconds()
+        };
+        let identity = Processing::identity(&binding("notification-1"));
+        let part = Part::of(Processing::TAG, &identity, 2).get();
+        assert_eq!(next_at(None), 50.0 + 40.0 * (1.0 - 0.5 * part));
+        assert!(next_at(None) < 90.0, "the place of this one is not 0");
+        assert_eq!(next_at(None), next_at(None));
+        assert_eq!(next_at(Some(39.9)), 89.9_f64.max(next_at(None)));
+        assert_eq!(next_at(Some(60.0)), 110.0);
     }
 
     /// How a lease ends that is lost after so many others, and with which code.

@@ -1,5 +1,6 @@
 //! Delays of one flow, the back-off they make (contract 1.3), and a limit for lost leases.
 
+use super::Part;
 use crate::contract::time::Duration;
 use std::num::NonZeroU32;
 
@@ -10,10 +11,11 @@ pub struct Policy {
     max_delay: Duration,
     poll_interval: Duration,
     retry_after_max: Duration,
+    jitter_share: f64,
     unclean_losses_max: Option<NonZeroU32>,
 }
 
-/// Delays in seconds, each more than 0 and at most a day, base at most max.
+/// Delays in seconds, each more than 0 and at most a day, base at most max; and a share of them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Delays {
     /// After the first failure; default 5.
@@ -24,6 +26,11 @@ pub struct Delays {
     pub poll_interval_seconds: f64,
     /// Largest `Retry-After` of the other side that is honoured; default 3600.
     pub retry_after_max_seconds: f64,
+    /// How much shorter a back-off may be than its length, as a share of it, 0 to 1; default 0. Which
+    /// part of that a record gets follows from its identity and attempt, so that those that failed
+    /// together are not tried again together. Polls are not spread: each comes a poll interval after
+    /// the answer before, and answers come one by one.
+    pub jitter_share: f64,
 }
 
 impl Default for Delays {
@@ -33,6 +40,7 @@ impl Default for Delays {
             max_delay_seconds: 300.0,
             poll_interval_seconds: 30.0,
             retry_after_max_seconds: 3600.0,
+            jitter_share: 0.0,
         }
     }
 }
@@ -54,9 +62,11 @@ impl Policy {
             max_delay: duration(delays.max_delay_seconds)?,
             poll_interval: duration(delays.poll_interval_seconds)?,
             retry_after_max: duration(delays.retry_after_max_seconds)?,
+            jitter_share: delays.jitter_share,
             unclean_losses_max: None,
         };
-        if policy.base_delay > policy.max_delay { Err(DelayInvalid) } else { Ok(policy) }
+        let share = (0.0..=1.0).contains(&policy.jitter_share);
+        if policy.base_delay > policy.max_delay || !share { Err(DelayInvalid) } else { Ok(policy) }
     }
 
     /// The same with a limit for leases lost in a row: a record that reaches it is failed, for an
@@ -83,11 +93,26 @@ impl Policy {
         Duration::new(seconds).unwrap_or(self.max_delay).min(self.max_delay)
     }
 
-    /// The back-off, or what the other side asked for where that is longer, up to the limit.
+    /// The back-off less its jitter, or what the other side asked for where that is longer, up to the
+    /// limit: what was asked for is never shortened. `part` is asked only where there is jitter.
     #[must_use]
-    pub fn delay(&self, n: u32, retry_after: Option<Duration>) -> Duration {
-        let own = self.back_off(n);
+    pub fn delay(
+        &self,
+        n: u32,
+        retry_after: Option<Duration>,
+        part: impl FnOnce() -> Part,
+    ) -> Duration {
+        let own = self.less_jitter(self.back_off(n), part);
         retry_after.map_or(own, |asked| own.max(asked.min(self.retry_after_max)))
+    }
+
+    fn less_jitter(&self, delay: Duration, part: impl FnOnce() -> Part) -> Duration {
+        if self.jitter_share == 0.0 {
+            return delay;
+        }
+        let left = 1.0 - self.jitter_share * part().get();
+        // A delay that would be too short for a double is no length of time any more.
+        Duration::new(delay.seconds() * left).unwrap_or(delay)
     }
 
     /// Time between two polls.
@@ -100,6 +125,8 @@ impl Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::{FlowTag, Identity};
+    use proptest::prelude::*;
 
     fn policy(base: f64, max: f64) -> Result<Policy, DelayInvalid> {
         Policy::new(Delays {
@@ -152,9 +179,76 @@ mod tests {
     fn retry_after_lengthens_and_never_shortens_and_is_clamped() {
         let policy = policy(5.0, 20.0).expect("within limits");
         let asked = |seconds| Duration::new(seconds);
-        assert_eq!(policy.delay(1, None).seconds(), 5.0);
-        assert_eq!(policy.delay(1, asked(1.0)).seconds(), 5.0);
-        assert_eq!(policy.delay(1, asked(60.0)).seconds(), 60.0);
-        assert_eq!(policy.delay(1, asked(86_400.0)).seconds(), 3_600.0);
+        let delay = |asked| {
+            let never = || unreachable!("there is no jitter");
+            policy.delay(1, asked, never).seconds()
+        };
+        assert_eq!(delay(None), 5.0);
+        assert_eq!(delay(asked(1.0)), 5.0);
+        assert_eq!(delay(asked(60.0)), 60.0);
+        assert_eq!(delay(asked(86_400.0)), 3_600.0);
+    }
+
+    fn jittered(base: f64, jitter_share: f64) -> Result<Policy, DelayInvalid> {
+        let delays = Delays { base_delay_seconds: base, jitter_share, ..Delays::default() };
+        Policy::new(delays)
+    }
+
+    fn part(identity: &str, attempt: u32) -> Part {
+        Part::of(FlowTag::Dispatch, &Identity::new(identity), attempt)
+    }
+
+    #[test]
+    fn jitter_is_a_share_from_nothing_to_all() {
+        for bad in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
+            assert_eq!(jittered(5.0, bad), Err(DelayInvalid), "{bad}");
+        }
+        assert!(jittered(5.0, 0.0).is_ok() && jittered(5.0, 1.0).is_ok());
+    }
+
+    #[test]
+    fn jitter_never_makes_a_delay_nothing_however_short_it_is() {
+        let policy = jittered(f64::MIN_POSITIVE, 1.0).expect("within limits");
+        for n in 0..1_000 {
+            let delay = policy.delay(1, None, || part("event-1", n));
+            assert!(delay.seconds() > 0.0);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn jitter_shortens_a_back_off_by_no_more_than_its_share_and_always_alike(
+            base in 0.001..300.0_f64,
+            share in 0.0..=1.0_f64,
+            n in 0..40_u32,
+            identity in "[a-z]{1,12}",
+            asked in proptest::option::of(0.001..4_000.0_f64),
+        ) {
+            let policy = jittered(base, share).expect("within limits");
+            let (whole, asked) = (policy.back_off(n).seconds(), asked.and_then(Duration::new));
+            let delay = policy.delay(n, asked, || part(&identity, n)).seconds();
+            let again = policy.delay(n, asked, || part(&identity, n)).seconds();
+            prop_assert_eq!(delay, again);
+            let least = whole * (1.0 - share);
+            let floor = asked.map_or(0.0, |asked| asked.seconds().min(3_600.0));
+            prop_assert!(delay > 0.0 && delay >= least * (1.0 - 1e-9) && delay >= floor);
+            prop_assert!(delay <= whole.max(floor));
+            if floor >= whole {
+                prop_assert_eq!(delay, floor, "what was asked for is neither shorter nor longer");
+            }
+        }
+    }
+
+    #[test]
+    fn records_that_failed_together_are_spread_evenly_over_the_share() {
+        let policy = jittered(100.0, 0.4).expect("within limits");
+        let mut quarters = [0_u32; 4];
+        for number in 0..4_000 {
+            let delay = policy.delay(1, None, || part(&format!("event-{number}"), 1)).seconds();
+            assert!(delay > 60.0 && delay <= 100.0, "{delay}");
+            quarters[((delay - 60.0) / 10.0).min(3.0) as usize] += 1;
+        }
+        // Six standard deviations of an even spread, which are 27 each.
+        assert!(quarters.iter().all(|count| (836..=1_164).contains(count)), "{quarters:?}");
     }
 }
