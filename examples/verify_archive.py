@@ -22,7 +22,8 @@ lease_lost leased           ending     at:time next_at:time failures:u32 code lo
 requeued   failed/dismissed pending    at:time by:operator why:reason
 dismissed  failed/waiting   dismissed  at:time by:operator why:reason
 repinned   waiting          same       at:time digest:hash by:operator why:reason
-released   leased           waited     at:time next_at:time attempts:u32"""
+released   leased           waited     at:time next_at:time attempts:u32
+requeued_later failed/dismissed pending at:time next_at:time by:operator why:reason"""
 STEPS = """
 named      vacant           open       at:time scope
 paused     open             paused     at:time by:operator why:reason
@@ -139,8 +140,9 @@ def evolve(state, row, event):
         require(event["attempt"] == state["attempts"] + 1 and event["expires_at"] > at >= state["next_at"])
         return dict(moved, attempts=event["attempt"], expires_at=event["expires_at"], waited=kind)
     require(at >= state["updated_at"])
-    if name == "requeued":
-        return dict(moved, next_at=at, attempts=0, failures=0, progress=None)
+    if name in ("requeued", "requeued_later"):
+        require(name == "requeued" or event["next_at"] > at)
+        return dict(moved, next_at=event.get("next_at", at), attempts=0, failures=0, progress=None)
     if name in ("dismissed", "repinned"):
         require(kind == "failed" or "digest" in state["binding"])
         return moved  # which digest it is decides nothing here
@@ -181,7 +183,7 @@ def fold(states, chunks, sequence, stream, stored, chunked):
         reader = Reader(whole(stored, chunks) if chunked else stored)
         code = "record_invalid"
         header, index = reader.take(2), reader.integer(4)
-        require(index < len(events) and header == bytes([stream[0], 1 if index < 8 else 2 if index < 11 else 3]))
+        require(index < len(events) and header == bytes([stream[0], 1 if index < 8 else max(2, index - 8)]))
         event = reader.values(events[index][3:], flow)
         require(reader.at == len(reader.data))
         code = "replay_invalid"

@@ -4,7 +4,7 @@
 
 use crate::error::Error;
 use crate::handle::Handle;
-use leasehold_actors::arguments::Blocked;
+use leasehold_actors::arguments::{self, Blocked};
 use leasehold_actors::flows::Answers;
 use leasehold_actors::record::{Command, Identity, Intervention, OperatorName, Reason, Refusal};
 use leasehold_actors::shell::Recorded;
@@ -36,7 +36,24 @@ impl<F: Answers> Handle<F> {
         why: &str,
     ) -> Result<Intervened<F::Status>, Error> {
         let intervention = intervention(by, why, Blocked::new::<F>)?;
-        self.intervene(id, Command::Requeue { intervention }).await
+        self.intervene(id, Command::Requeue { next_at: None, intervention }).await
+    }
+
+    /// The same, due at this time, in seconds since 1970, and not before; at once where that is not later
+    /// than now. So many records can be requeued without all of them being due together.
+    ///
+    /// # Errors
+    /// As [`Self::requeue`], with `time_invalid` for a time that is none as well.
+    pub async fn requeue_at(
+        &self,
+        id: &str,
+        by: &str,
+        why: &str,
+        due_at: f64,
+    ) -> Result<Intervened<F::Status>, Error> {
+        let intervention = intervention(by, why, Blocked::new::<F>)?;
+        let next_at = Some(arguments::time::<F>(due_at)?);
+        self.intervene(id, Command::Requeue { next_at, intervention }).await
     }
 
     /// Lets a failed record be, or one that is held under another digest (D9): health does not count it

@@ -218,6 +218,7 @@ impl Origin {
             | Event::Failed { .. }
             | Event::LeaseLost { .. }
             | Event::Requeued { .. }
+            | Event::RequeuedLater { .. }
             | Event::Dismissed { .. }
             | Event::Repinned { .. }
             | Event::Released { .. } => None,

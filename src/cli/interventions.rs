@@ -10,6 +10,7 @@ use crate::audit::Row;
 use crate::intervene::Intervened;
 use crate::{Engine, Error, Handle, SourceRuntime};
 use clap::{Args, ValueEnum};
+use futures_util::future::join_all;
 use leasehold_actors::flows::Answers;
 use leasehold_actors::record::FlowTag;
 use serde::Serialize;
@@ -18,6 +19,8 @@ use std::time::Duration;
 
 /// Any length will do: these commands make no calls.
 const LONGEST_CALL_SECONDS: f64 = 1.0;
+/// Records written side by side: they share what a commit takes.
+const SIDE_BY_SIDE: usize = 256;
 
 /// Who asks for something, and why; neither is needed to see what it would do.
 #[derive(Debug, Args)]
@@ -55,12 +58,17 @@ struct Choice {
     /// Only print the records it would touch
     #[arg(long)]
     dry_run: bool,
-    /// At most so many records a second; as fast as the disk allows if not given
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    rate: Option<u32>,
     /// One JSON object
     #[arg(long)]
     json: bool,
+}
+
+/// How fast records are written.
+#[derive(Debug, Args)]
+struct Pace {
+    /// At most so many records a second; as fast as the disk allows if not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    rate: Option<u32>,
 }
 
 /// Try failed records again, from their first attempt on.
@@ -77,6 +85,9 @@ pub(super) struct RequeueArguments {
     /// Records in this state
     #[arg(long, value_enum, default_value_t = Given::Failed)]
     state: Given,
+    /// So many records are due a second, one after the other from now on; all of them at once if not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    rate: Option<u32>,
 }
 
 /// What can be requeued.
@@ -98,6 +109,8 @@ enum Given {
 pub(super) struct DismissArguments {
     #[command(flatten)]
     choice: Choice,
+    #[command(flatten)]
+    pace: Pace,
     /// Not failed records, but those that are held: registered under another digest than this one
     #[arg(long, value_name = "HEX", requires = "flow")]
     held_unless: Option<String>,
@@ -111,6 +124,8 @@ pub(super) struct DismissArguments {
 pub(super) struct RepinArguments {
     #[command(flatten)]
     choice: Choice,
+    #[command(flatten)]
+    pace: Pace,
     /// The digest, 64 hex digits
     #[arg(long, value_name = "HEX")]
     digest: String,
@@ -118,17 +133,38 @@ pub(super) struct RepinArguments {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Deed {
-    Requeue,
-    Dismiss,
-    Repin,
+    /// With so many records due a second, where that is said.
+    Requeue(Option<u32>),
+    /// With so many records written a second, where that is said.
+    Dismiss(Option<u32>),
+    /// The same.
+    Repin(Option<u32>),
 }
 
 impl Deed {
     fn done(self) -> &'static str {
         match self {
-            Self::Requeue => "requeued",
-            Self::Dismiss => "dismissed",
-            Self::Repin => "repinned",
+            Self::Requeue(_) => "requeued",
+            Self::Dismiss(_) => "dismissed",
+            Self::Repin(_) => "repinned",
+        }
+    }
+
+    /// How many records are written side by side, and the time from one such lot to the next.
+    fn pace(self) -> (usize, Option<Duration>) {
+        match self {
+            Self::Dismiss(Some(rate)) | Self::Repin(Some(rate)) => {
+                (1, Some(Duration::from_secs_f64(1.0 / f64::from(rate))))
+            }
+            Self::Requeue(_) | Self::Dismiss(None) | Self::Repin(None) => (SIDE_BY_SIDE, None),
+        }
+    }
+
+    /// When the record at this place, from 0, is due; at once where nothing is said.
+    fn due_at(self, from: f64, place: usize) -> Option<f64> {
+        match self {
+            Self::Requeue(Some(rate)) => Some(from + place as f64 / f64::from(rate)),
+            Self::Requeue(None) | Self::Dismiss(_) | Self::Repin(_) => None,
         }
     }
 }
@@ -158,17 +194,16 @@ pub(super) async fn requeue(arguments: RequeueArguments) -> Result<Ended, Failed
         Given::Failed => "failed",
         Given::Dismissed => "dismissed",
     };
-    let choice = arguments.choice;
-    intervene(Deed::Requeue, &choice, None, |row| row.state == wanted).await
+    let (deed, choice) = (Deed::Requeue(arguments.rate), arguments.choice);
+    intervene(deed, &choice, None, |row| row.state == wanted).await
 }
 
 pub(super) async fn dismiss(arguments: DismissArguments) -> Result<Ended, Failed> {
     let (choice, digest) = (arguments.choice, arguments.held_unless);
+    let deed = Deed::Dismiss(arguments.pace.rate);
     match digest.as_deref() {
-        None => intervene(Deed::Dismiss, &choice, None, |row| row.state == "failed").await,
-        Some(pinned) => {
-            intervene(Deed::Dismiss, &choice, Some(pinned), |row| held(row, pinned)).await
-        }
+        None => intervene(deed, &choice, None, |row| row.state == "failed").await,
+        Some(pinned) => intervene(deed, &choice, Some(pinned), |row| held(row, pinned)).await,
     }
 }
 
@@ -177,7 +212,8 @@ pub(super) async fn repin(arguments: RepinArguments) -> Result<Ended, Failed> {
     if !matches!(choice.flow, Some(FlowName::Processing | FlowName::Delivery)) {
         return Err(Failed::Usage("--flow processing or --flow delivery: only these pin a digest"));
     }
-    intervene(Deed::Repin, &choice, Some(&digest), |row| held(row, &digest)).await
+    let deed = Deed::Repin(arguments.pace.rate);
+    intervene(deed, &choice, Some(&digest), |row| held(row, &digest)).await
 }
 
 /// Whether a record waits under another digest.
@@ -211,26 +247,44 @@ async fn intervene(
         return report(deed, choice, &rows, &outcome);
     }
     let engine = engine(choice, digest).await?;
-    let mut pace = choice
-        .rate
-        .map(|rate| tokio::time::interval(Duration::from_secs_f64(1.0 / f64::from(rate))));
-    for row in &rows {
+    touch_all(&engine, deed, &rows, choice, &mut outcome).await?;
+    engine.close().await;
+    report(deed, choice, &rows, &outcome)
+}
+
+async fn touch_all(
+    engine: &Engine,
+    deed: Deed,
+    rows: &[Row],
+    choice: &Choice,
+    outcome: &mut Outcome,
+) -> Result<(), Error> {
+    // One time for all of them: however long the writing takes, the due times are evenly apart.
+    let from = engine.dispatch().clock().now_seconds();
+    let (side_by_side, pause) = deed.pace();
+    let mut pace = pause.map(tokio::time::interval);
+    for (lot, rows) in rows.chunks(side_by_side).enumerate() {
         if let Some(pace) = &mut pace {
             pace.tick().await;
         }
-        match touch(&engine, deed, row, choice).await {
-            Ok(true) => outcome.changed += 1,
-            Ok(false) => outcome.unchanged += 1,
-            Err(Error::Blocked(blocked)) => outcome.refused.push(Refused {
-                flow: row.flow,
-                id: row.id.clone(),
-                error_code: blocked.code().to_owned(),
-            }),
-            Err(error) => return Err(error.into()),
+        let touched = rows.iter().enumerate().map(|(place, row)| {
+            let due_at = deed.due_at(from, lot * side_by_side + place);
+            touch(engine, deed, row, choice, due_at)
+        });
+        for (row, touched) in rows.iter().zip(join_all(touched).await) {
+            match touched {
+                Ok(true) => outcome.changed += 1,
+                Ok(false) => outcome.unchanged += 1,
+                Err(Error::Blocked(blocked)) => outcome.refused.push(Refused {
+                    flow: row.flow,
+                    id: row.id.clone(),
+                    error_code: blocked.code().to_owned(),
+                }),
+                Err(error) => return Err(error),
+            }
         }
     }
-    engine.close().await;
-    report(deed, choice, &rows, &outcome)
+    Ok(())
 }
 
 fn chosen(choice: &Choice, row: &Row) -> bool {
@@ -257,31 +311,44 @@ async fn engine(choice: &Choice, digest: Option<&str>) -> Result<Engine, Failed>
     Ok(builder.open().await?)
 }
 
-async fn touch(engine: &Engine, deed: Deed, row: &Row, choice: &Choice) -> Result<bool, Error> {
+async fn touch(
+    engine: &Engine,
+    deed: Deed,
+    row: &Row,
+    choice: &Choice,
+    due_at: Option<f64>,
+) -> Result<bool, Error> {
     let id = row.id.as_deref().unwrap_or_default();
     let by = choice.who.by.as_deref().unwrap_or_default();
     let why = choice.who.why.as_deref().unwrap_or_default();
+    let asked = Asked { deed, id, by, why, due_at };
     match FlowTag::from_name(row.flow) {
-        Some(FlowTag::Dispatch) => one(engine.dispatch(), deed, id, by, why).await,
-        Some(FlowTag::Lifecycle) => one(engine.lifecycle(), deed, id, by, why).await,
-        Some(FlowTag::Notification) => one(engine.notification(), deed, id, by, why).await,
-        Some(FlowTag::Processing) => one(engine.processing(), deed, id, by, why).await,
-        Some(FlowTag::Delivery) => one(engine.delivery(), deed, id, by, why).await,
+        Some(FlowTag::Dispatch) => one(engine.dispatch(), asked).await,
+        Some(FlowTag::Lifecycle) => one(engine.lifecycle(), asked).await,
+        Some(FlowTag::Notification) => one(engine.notification(), asked).await,
+        Some(FlowTag::Processing) => one(engine.processing(), asked).await,
+        Some(FlowTag::Delivery) => one(engine.delivery(), asked).await,
         None => Err(Error::Stopped), // a row is always of a flow
     }
 }
 
-async fn one<F: Answers>(
-    handle: &Handle<F>,
+/// What is asked of one record.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
     deed: Deed,
-    id: &str,
-    by: &str,
-    why: &str,
-) -> Result<bool, Error> {
-    let Intervened { changed, .. } = match deed {
-        Deed::Requeue => handle.requeue(id, by, why).await?,
-        Deed::Dismiss => handle.dismiss(id, by, why).await?,
-        Deed::Repin => handle.repin(id, by, why).await?,
+    id: &'a str,
+    by: &'a str,
+    why: &'a str,
+    due_at: Option<f64>,
+}
+
+async fn one<F: Answers>(handle: &Handle<F>, asked: Asked<'_>) -> Result<bool, Error> {
+    let Asked { deed, id, by, why, due_at } = asked;
+    let Intervened { changed, .. } = match (deed, due_at) {
+        (Deed::Requeue(_), Some(due_at)) => handle.requeue_at(id, by, why, due_at).await?,
+        (Deed::Requeue(_), None) => handle.requeue(id, by, why).await?,
+        (Deed::Dismiss(_), _) => handle.dismiss(id, by, why).await?,
+        (Deed::Repin(_), _) => handle.repin(id, by, why).await?,
     };
     Ok(changed)
 }

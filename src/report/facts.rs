@@ -314,6 +314,7 @@ impl Seen {
             | Event::Retried { .. }
             | Event::LeaseLost { ending: Ending::Retry, .. }
             | Event::Requeued { .. }
+            | Event::RequeuedLater { .. }
             | Event::Dismissed { .. }
             | Event::Repinned { .. }
             | Event::Released { .. } => {}

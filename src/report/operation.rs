@@ -38,6 +38,7 @@ impl Leases {
             | Event::Retried { .. }
             | Event::Failed { .. }
             | Event::Requeued { .. }
+            | Event::RequeuedLater { .. }
             | Event::Dismissed { .. }
             | Event::Repinned { .. } => {}
         }

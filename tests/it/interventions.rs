@@ -3,6 +3,8 @@
 use crate::support::{Scripted, accepted, change, code, engine, marked, run};
 use crate::wire_flows::{DIGEST, answering};
 use leasehold::{Engine, ManualClock, MemoryDisk, SourceRuntime};
+use leasehold_journal::walk::Item;
+use leasehold_journal::{JournalId, Log, LogOptions};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -42,6 +44,66 @@ fn d12_a_failed_record_is_requeued_under_its_identity_for_a_new_round_of_attempt
         assert_eq!((second.attempt, second.status), (2, "succeeded"));
         let calls = client.calls();
         assert_eq!(calls[0].change, calls[1].change);
+    });
+}
+
+#[test]
+fn d12_a_record_that_is_requeued_for_later_waits_until_then_in_this_life_and_the_next() {
+    run(async {
+        let (disk, clock) = (MemoryDisk::new(), ManualClock::at(100.0));
+        let first = engine(&disk, &clock).await;
+        failed(&first, "event-1").await;
+        let flow = first.dispatch();
+        for wrong in [-1.0, f64::NAN, f64::INFINITY] {
+            let refused = flow.requeue_at("event-1", "maria", "it was mended", wrong).await;
+            assert_eq!(code(refused), "dispatch.time_invalid", "{wrong}");
+        }
+        let requeued = flow.requeue_at("event-1", "maria", "it was mended", 160.5).await;
+        let status = requeued.expect("it failed").status;
+        assert_eq!((status.status, status.attempts, status.next_attempt_at), ("pending", 0, 160.5));
+        let again = flow.requeue_at("event-1", "maria", "it was mended", 200.0).await;
+        assert_eq!(code(again), "dispatch.not_failed");
+        first.close().await;
+        let second = engine(&disk, &clock).await;
+        let flow = second.dispatch();
+        for (now, due) in [(160.0, 0), (160.5, 1)] {
+            clock.set(now);
+            let health = flow.health().await.expect("it answers");
+            assert_eq!((health.status, health.due, health.failed), ("ok", due, 0), "at {now}");
+            let claim = flow.claim("w", 60.0).await.expect("it answers");
+            assert_eq!(claim.is_some(), due == 1, "at {now}");
+        }
+    });
+}
+
+/// The versions of the forms that the events of a journal have.
+fn versions(disk: &MemoryDisk) -> Vec<u8> {
+    let mut versions = Vec::new();
+    let options = LogOptions { new_id: JournalId([5; 16]), create: false };
+    let mut visit = |item| {
+        if let Item::Record { record, .. } = item {
+            versions.push(record?.body[1]);
+        }
+        Ok(())
+    };
+    drop(Log::open(disk.medium(), options, &mut visit).expect("it verifies"));
+    versions
+}
+
+#[test]
+fn d12_a_due_time_that_is_not_later_is_written_as_a_requeue_always_was() {
+    run(async {
+        for (due_at, version) in [(99.0, 2), (150.0, 2), (150.5, 4)] {
+            let (disk, clock) = (MemoryDisk::new(), ManualClock::at(100.0));
+            let engine = engine(&disk, &clock).await;
+            failed(&engine, "event-1").await;
+            clock.set(150.0);
+            let requeued = engine.dispatch().requeue_at("event-1", "maria", "mended", due_at).await;
+            let expected = due_at.max(150.0);
+            assert_eq!(requeued.expect("it failed").status.next_attempt_at, expected);
+            engine.close().await;
+            assert_eq!(versions(&disk).last(), Some(&version), "due at {due_at}");
+        }
     });
 }
 
@@ -218,6 +280,46 @@ fn d12_the_command_line_requeues_by_filter_and_shows_who_and_why() {
     assert!(history.contains("requeued   by maria: it was mended"), "{history}");
     let audit = leasehold(&["audit", "journal"], folder.path());
     assert_eq!(audit.status.code(), Some(0), "{}", text(&audit));
+}
+
+#[test]
+fn d12_the_command_line_spaces_the_due_times_of_what_it_requeues_at_a_rate() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("journal");
+    let ids = ["event-1", "event-2", "event-3", "event-4"];
+    run(async {
+        let builder = Engine::builder(&path).clock(ManualClock::at(100.0));
+        let engine = builder.open().await.expect("it opens");
+        for id in ids {
+            failed(&engine, id).await;
+        }
+        engine.close().await;
+    });
+    let asked = ["requeue", "journal", "--all", "--by", "maria", "--why", "mended"];
+    let spaced = leasehold(&[&asked[..], &["--rate", "1"]].concat(), folder.path());
+    assert_eq!(text(&spaced), "4 requeued, unchanged 0, refused 0\n");
+    let audit = leasehold(&["audit", "journal"], folder.path());
+    assert_eq!(audit.status.code(), Some(0), "{}", text(&audit));
+    let mut times: Vec<f64> = run(async {
+        // The time of then is not known here: a clock far behind it reads what was written.
+        let builder = Engine::builder(&path).clock(ManualClock::at(200.0));
+        let engine = builder.open().await.expect("it opens");
+        let mut due = Vec::new();
+        for id in ids {
+            let status = engine.dispatch().status(id).await.expect("it is there");
+            due.push(status.next_attempt_at);
+        }
+        engine.close().await;
+        due
+    });
+    // The first is due when it was written; the others a second apart, from a moment before that.
+    times.sort_by(f64::total_cmp);
+    for pair in times[1..].windows(2) {
+        assert!((pair[1] - pair[0] - 1.0).abs() < 1e-6, "{times:?}");
+    }
+    assert!(times[1] - times[0] <= 1.0 && times[3] - times[0] > 2.0, "{times:?}");
+    let none = leasehold(&[&asked[..], &["--rate", "0"]].concat(), folder.path());
+    assert_eq!(none.status.code(), Some(2));
 }
 
 #[test]

@@ -32,6 +32,7 @@ enum Move {
     Expire,
     Abandon,
     Requeue,
+    RequeueAt { due: f64 },
     Dismiss,
 }
 
@@ -46,6 +47,7 @@ fn moves() -> impl Strategy<Value = Vec<(Move, f64)>> {
         2 => Just(Move::Expire),
         1 => Just(Move::Abandon),
         1 => Just(Move::Requeue),
+        1 => (-50.0..200.0).prop_map(|due| Move::RequeueAt { due }),
         1 => Just(Move::Dismiss),
     ];
     // Time mostly goes forward, sometimes back.
@@ -115,7 +117,11 @@ impl Model {
             Move::Release { lease } => Command::Release { proof: self.proof(*lease)? },
             Move::Expire => Command::Expire,
             Move::Abandon => Command::Abandon,
-            Move::Requeue => Command::Requeue { intervention: intervention() },
+            Move::Requeue => Command::Requeue { next_at: None, intervention: intervention() },
+            Move::RequeueAt { due } => {
+                let next_at = Timestamp::new((self.now + due).max(0.0));
+                Command::Requeue { next_at, intervention: intervention() }
+            }
             Move::Dismiss => Command::Dismiss { expected: None, intervention: intervention() },
         })
     }
@@ -165,7 +171,7 @@ proptest! {
             prop_assert_eq!(broken(&model.state), None);
             let given_up =
                 matches!(before.kind(), Some(StateKind::Failed | StateKind::Dismissed))
-                    && !matches!(step, Move::Requeue | Move::Dismiss);
+                    && !matches!(step, Move::Requeue | Move::RequeueAt { .. } | Move::Dismiss);
             if refusal.is_some() || given_up || before.kind() == Some(StateKind::Completed) {
                 prop_assert_eq!(&model.state, &before);
             }
@@ -269,7 +275,9 @@ proptest! {
         for (step, by) in &moves {
             model.step(step, *by);
             let round = model.events.iter().rev();
-            let round = round.take_while(|e| !matches!(e, Event::Requeued { .. }));
+            let round = round.take_while(|event| {
+                !matches!(event, Event::Requeued { .. } | Event::RequeuedLater { .. })
+            });
             let round: Vec<_> = round.collect();
             let count = |wanted: fn(&Event<Dispatch>) -> bool| {
                 round.iter().filter(|event| wanted(event)).count()
@@ -329,6 +337,7 @@ pub(crate) fn every_event() -> Vec<Event<Dispatch>> {
             intervention: intervention(),
         },
         Event::Released { at: at(102.0), next_at: at(100.0), attempts: 0 },
+        Event::RequeuedLater { at: at(200.0), next_at: at(260.5), intervention: intervention() },
     ]
 }
 
@@ -351,9 +360,9 @@ fn r5_only_an_operator_leaves_a_final_state_and_only_registration_enters() {
         let ends = ((2..8).contains(&number) && event.name() != "unchanged") || number == 11;
         assert_eq!(evolve(leased.clone(), event).is_ok(), ends, "{}", event.name());
         assert!(evolve(completed.clone(), event).is_err(), "{}", event.name());
-        let given_up = matches!(event.name(), "requeued" | "dismissed");
+        let requeued = matches!(event.name(), "requeued" | "requeued_later");
+        let given_up = requeued || event.name() == "dismissed";
         assert_eq!(evolve(failed.clone(), event).is_ok(), given_up, "{}", event.name());
-        let requeued = event.name() == "requeued";
         assert_eq!(evolve(dismissed.clone(), event).is_ok(), requeued, "{}", event.name());
     }
 }

@@ -131,7 +131,7 @@ impl<F: SimFlow> Inside<F> {
         }
         let failed = after.class.is_some_and(|class| class.kind == StateKind::Failed);
         if failed && shared.sabotaged(Sabotage::AutoRequeue) {
-            let ask = Ask::Do(Command::Requeue { intervention: intervention() });
+            let ask = Ask::Do(Command::Requeue { next_at: None, intervention: intervention() });
             let (now, caller) = (shared.time(), Caller::Nobody);
             let act = Act { identity: identity.clone(), ask, now, caller };
             self.inbox.push_back(Message::Act(act));

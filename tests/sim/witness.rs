@@ -265,7 +265,7 @@ impl<F: SimFlow> Story<F> {
             Event::LeaseLost { at, loss, ending, .. } => {
                 self.loses(*at, *loss, *ending, ceiling)?
             }
-            Event::Requeued { .. } => {
+            Event::Requeued { .. } | Event::RequeuedLater { .. } => {
                 must(self.ended, I5, "a record was requeued that had not ended")?;
                 self.operated(asked)?;
                 (self.ended, self.attempts) = (false, 0);

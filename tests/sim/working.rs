@@ -86,7 +86,12 @@ impl<F: SimFlow> Desk<F> {
         let expected = self.inside.as_ref().and_then(|inside| inside.life.expected);
         let intervention = intervention();
         let (note, command) = match (operation, expected) {
-            (Operation::Requeue, _) => (Note::AsksRequeue, Command::Requeue { intervention }),
+            (Operation::Requeue, _) => {
+                // Every other one is asked for later.
+                let later = Duration::new(30.0).filter(|_| shared.rng.below(2) == 0);
+                let next_at = later.map(|later| shared.time().after(later));
+                (Note::AsksRequeue, Command::Requeue { next_at, intervention })
+            }
             (Operation::Dismiss, _) => {
                 (Note::AsksDismiss, Command::Dismiss { expected, intervention })
             }

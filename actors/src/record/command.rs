@@ -44,6 +44,8 @@ pub enum Command<F: Flow> {
     Abandon,
     /// Try a failed or dismissed record again, from its first attempt on (D12).
     Requeue {
+        /// When it is due; at once where nothing is said, or nothing later than now.
+        next_at: Option<Timestamp>,
         /// Who and why.
         intervention: Intervention,
     },

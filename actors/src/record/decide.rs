@@ -118,7 +118,7 @@ pub fn decide<F: Flow>(
             | State::Failed { .. }
             | State::Dismissed { .. } => Ok(Vec::new()),
         },
-        Command::Requeue { intervention } => requeue(state, intervention, now),
+        Command::Requeue { next_at, intervention } => requeue(state, next_at, intervention, now),
         Command::Dismiss { expected, intervention } => dismiss(state, expected, intervention, now),
         Command::Repin { digest, intervention } => repin(state, digest, intervention, now),
     }
@@ -132,14 +132,19 @@ fn touched<F: Flow>(state: &State<F>, now: Timestamp) -> Result<&Record<F>, Refu
 
 fn requeue<F: Flow>(
     state: &State<F>,
+    next_at: Option<Timestamp>,
     intervention: Intervention,
     now: Timestamp,
 ) -> Result<Vec<Event<F>>, Refusal> {
     touched(state, now)?;
     match state {
-        State::Failed { .. } | State::Dismissed { .. } => {
-            Ok(vec![Event::Requeued { at: now, intervention }])
-        }
+        State::Failed { .. } | State::Dismissed { .. } => Ok(vec![match next_at {
+            // The older form wherever it says the same: an older library reads it.
+            Some(next_at) if next_at > now => {
+                Event::RequeuedLater { at: now, next_at, intervention }
+            }
+            Some(_) | None => Event::Requeued { at: now, intervention },
+        }]),
         State::Vacant | State::Ready { .. } | State::Leased { .. } | State::Completed { .. } => {
             Err(Refusal::NotFailed)
         }
@@ -522,6 +527,27 @@ mod tests {
         assert_eq!(next_at(None), next_at(None));
         assert_eq!(next_at(Some(39.9)), 89.9_f64.max(next_at(None)));
         assert_eq!(next_at(Some(60.0)), 110.0);
+    }
+
+    #[test]
+    fn a_requeue_for_later_is_told_apart_from_one_that_is_due_at_once() {
+        let State::Leased { record, .. } = leased() else { unreachable!("it is leased") };
+        let failed = State::Failed { record, code: ErrorCode::known("network") };
+        let by = crate::record::OperatorName::new("maria").expect("a name");
+        let why = crate::record::Reason::new("mended").expect("a reason");
+        let intervention = Intervention { by, why };
+        let requeue = |next_at| {
+            let intervention = intervention.clone();
+            decide(&policy(), &failed, Command::Requeue { next_at, intervention }, at(50.0))
+        };
+        let at_once = Event::Requeued { at: at(50.0), intervention: intervention.clone() };
+        for next_at in [None, Some(at(49.0)), Some(at(50.0))] {
+            assert_eq!(requeue(next_at), Ok(vec![at_once.clone()]), "{next_at:?}");
+        }
+        let next_at = at(50.5);
+        let later =
+            Event::RequeuedLater { at: at(50.0), next_at, intervention: intervention.clone() };
+        assert_eq!(requeue(Some(next_at)), Ok(vec![later]));
     }
 
     /// How a lease ends that is lost after so many others, and with which code.

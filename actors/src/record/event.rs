@@ -152,6 +152,15 @@ pub enum Event<F: Flow> {
         /// Leases taken, this one not counted.
         attempts: u32,
     },
+    /// An operator has it tried again, from its first attempt on, and not at once.
+    RequeuedLater {
+        /// When.
+        at: Timestamp,
+        /// Its due time from now on, which is later.
+        next_at: Timestamp,
+        /// Who and why.
+        intervention: Intervention,
+    },
 }
 
 impl<F: Flow> Event<F> {
@@ -171,6 +180,7 @@ impl<F: Flow> Event<F> {
             Self::Dismissed { .. } => "dismissed",
             Self::Repinned { .. } => "repinned",
             Self::Released { .. } => "released",
+            Self::RequeuedLater { .. } => "requeued_later",
         }
     }
 
@@ -189,7 +199,8 @@ impl<F: Flow> Event<F> {
             | Self::Requeued { at, .. }
             | Self::Dismissed { at, .. }
             | Self::Repinned { at, .. }
-            | Self::Released { at, .. } => *at,
+            | Self::Released { at, .. }
+            | Self::RequeuedLater { at, .. } => *at,
         }
     }
 
@@ -208,7 +219,8 @@ impl<F: Flow> Event<F> {
             | Self::Requeued { .. }
             | Self::Dismissed { .. }
             | Self::Repinned { .. }
-            | Self::Released { .. } => None,
+            | Self::Released { .. }
+            | Self::RequeuedLater { .. } => None,
         }
     }
 
@@ -227,7 +239,8 @@ impl<F: Flow> Event<F> {
             | Self::Requeued { .. }
             | Self::Dismissed { .. }
             | Self::Repinned { .. }
-            | Self::Released { .. } => None,
+            | Self::Released { .. }
+            | Self::RequeuedLater { .. } => None,
         }
     }
 
@@ -236,6 +249,7 @@ impl<F: Flow> Event<F> {
     pub fn intervention(&self) -> Option<&Intervention> {
         match self {
             Self::Requeued { intervention, .. }
+            | Self::RequeuedLater { intervention, .. }
             | Self::Dismissed { intervention, .. }
             | Self::Repinned { intervention, .. } => Some(intervention),
             Self::Registered { .. }

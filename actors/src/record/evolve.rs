@@ -59,7 +59,10 @@ pub fn evolve<F: Flow>(state: State<F>, event: &Event<F>) -> Result<State<F>, Il
         (State::Leased { record, .. }, event) => end_lease(record, event),
         (
             state @ (State::Ready { .. } | State::Failed { .. } | State::Dismissed { .. }),
-            Event::Requeued { .. } | Event::Dismissed { .. } | Event::Repinned { .. },
+            Event::Requeued { .. }
+            | Event::RequeuedLater { .. }
+            | Event::Dismissed { .. }
+            | Event::Repinned { .. },
         ) => intervene(state, event),
         (
             State::Vacant
@@ -83,18 +86,11 @@ fn intervene<F: Flow>(state: State<F>, event: &Event<F>) -> Result<State<F>, Ill
         (
             State::Failed { record, .. } | State::Dismissed { record, .. },
             Event::Requeued { .. },
-        ) => {
-            let record = Record {
-                updated_at: at,
-                next_at: at,
-                attempts: 0,
-                failures: 0,
-                progress: F::Progress::default(),
-                losses: 0,
-                ..record
-            };
-            Ok(State::Ready { record, wait: Wait::Pending })
-        }
+        ) => Ok(afresh(record, at, at)),
+        (
+            State::Failed { record, .. } | State::Dismissed { record, .. },
+            Event::RequeuedLater { next_at, .. },
+        ) if *next_at > at => Ok(afresh(record, at, *next_at)),
         (State::Failed { record, code }, Event::Dismissed { .. }) => {
             let record = Record { updated_at: at, ..record };
             Ok(State::Dismissed { record, from: DismissedFrom::Failed(code) })
@@ -120,6 +116,20 @@ fn intervene<F: Flow>(state: State<F>, event: &Event<F>) -> Result<State<F>, Ill
             _,
         ) => Err(IllegalEvent),
     }
+}
+
+/// The record as if it had just been registered, but for its creation time.
+fn afresh<F: Flow>(record: Record<F>, at: Timestamp, next_at: Timestamp) -> State<F> {
+    let record = Record {
+        updated_at: at,
+        next_at,
+        attempts: 0,
+        failures: 0,
+        progress: F::Progress::default(),
+        losses: 0,
+        ..record
+    };
+    State::Ready { record, wait: Wait::Pending }
 }
 
 /// The record as it was before the claim. What was learned, failures and leases lost in a row were not
@@ -183,6 +193,7 @@ fn end_lease<F: Flow>(record: Record<F>, event: &Event<F>) -> Result<State<F>, I
         Event::Registered { .. }
         | Event::Claimed { .. }
         | Event::Requeued { .. }
+        | Event::RequeuedLater { .. }
         | Event::Dismissed { .. }
         | Event::Repinned { .. }
         // Only with what the record waited for before.
@@ -278,6 +289,11 @@ mod tests {
         Event::Requeued { at: at(time), intervention: intervention() }
     }
 
+    fn requeue_for(time: f64, due: f64) -> Event<Processing> {
+        let next_at = at(due);
+        Event::RequeuedLater { at: at(time), next_at, intervention: intervention() }
+    }
+
     fn dismiss<F: Flow>(time: f64) -> Event<F> {
         Event::Dismissed { at: at(time), intervention: intervention() }
     }
@@ -338,6 +354,27 @@ mod tests {
         }
         for state in [State::Vacant, ready(), leased(20.0), completed()] {
             assert_eq!(evolve(state.clone(), &requeue(25.0)), Err(IllegalEvent), "{state:?}");
+        }
+    }
+
+    #[test]
+    fn a_requeue_for_later_is_the_same_but_for_its_due_time_which_is_later() {
+        for state in [failed(), dismissed(DismissedFrom::Held(Wait::Watching))] {
+            for time in [20.0, 25.0] {
+                let at_once = evolve(state.clone(), &requeue(time)).expect("it had ended");
+                let State::Ready { record, wait } = at_once else { panic!("it is ready") };
+                let record = Record { next_at: at(25.5), ..record };
+                let later = evolve(state.clone(), &requeue_for(time, 25.5));
+                assert_eq!(later, Ok(State::Ready { record, wait }), "at {time}");
+            }
+            for (time, due) in [(19.9, 30.0), (25.0, 25.0), (25.0, 24.9)] {
+                let refused = evolve(state.clone(), &requeue_for(time, due));
+                assert_eq!(refused, Err(IllegalEvent), "at {time}, due at {due}");
+            }
+        }
+        for state in [State::Vacant, ready(), leased(20.0), completed()] {
+            let refused = evolve(state.clone(), &requeue_for(25.0, 30.0));
+            assert_eq!(refused, Err(IllegalEvent), "{state:?}");
         }
     }
 

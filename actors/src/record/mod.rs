@@ -12,8 +12,8 @@
 //! ```
 //!
 //! An operator's own events (D12): `Requeued` makes a failed or dismissed record ready again,
-//! `Dismissed` ends a failed or held one for good measure, `Repinned` moves a held one to another
-//! digest.
+//! `RequeuedLater` does so from some time on, `Dismissed` ends a failed or held one for good measure,
+//! `Repinned` moves a held one to another digest.
 
 pub mod command;
 pub mod decide;

@@ -54,6 +54,7 @@ pub(super) enum Move {
     Remove(usize),
     Deliver(How),
     Requeue(usize),
+    RequeueAt(usize, f64),
     Dismiss(usize),
     Reopen,
 }
@@ -76,6 +77,7 @@ pub(super) fn moves() -> impl Strategy<Value = Vec<(Move, f64)>> {
         2 => id().prop_map(Move::Remove),
         3 => how().prop_map(Move::Deliver),
         1 => id().prop_map(Move::Requeue),
+        1 => (id(), 900.0..2_500.0).prop_map(|(id, due_at)| Move::RequeueAt(id, due_at)),
         1 => id().prop_map(Move::Dismiss),
         1 => Just(Move::Reopen),
     ];
@@ -179,6 +181,10 @@ async fn make(engine: &Engine, step: Move, claims: &mut Vec<Claim<Dispatch>>, nu
         }
         Move::Requeue(id) => {
             allowed(engine.dispatch().requeue(IDS[id], "maria", "it was mended").await);
+        }
+        Move::RequeueAt(id, due_at) => {
+            let flow = engine.dispatch();
+            allowed(flow.requeue_at(IDS[id], "maria", "it was mended", due_at).await);
         }
         Move::Dismiss(id) => {
             allowed(engine.dispatch().dismiss(IDS[id], "maria", "the page is gone").await);

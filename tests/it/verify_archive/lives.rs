@@ -118,6 +118,10 @@ fn requeued<F: Flow>(seconds: f64) -> Event<F> {
     Event::Requeued { at: at(seconds), intervention: intervention() }
 }
 
+fn requeued_later<F: Flow>(seconds: f64, due: f64) -> Event<F> {
+    Event::RequeuedLater { at: at(seconds), next_at: at(due), intervention: intervention() }
+}
+
 fn dismissed<F: Flow>(seconds: f64) -> Event<F> {
     Event::Dismissed { at: at(seconds), intervention: intervention() }
 }
@@ -181,15 +185,23 @@ impl<F: Flow> Sample<F> {
             self.failed(181.0, None),
             requeued(190.0),
         ];
+        let failed = [claimed(1, 100.0), self.failed(101.0, None)];
+        let put_off = [&failed[..], &[requeued_later(110.0, 120.5), claimed(1, 120.5)]].concat();
+        // Neither of these can have happened: due no later than it was requeued, claimed before it is due.
+        let not_later = [&failed[..], &[requeued_later(110.0, 110.0)]].concat();
+        let too_soon = [&failed[..], &[requeued_later(110.0, 120.5), claimed(1, 120.0)]].concat();
         let over_the_ceiling = (1..=7_u32).flat_map(|attempt| {
             let seconds = 100.0 * f64::from(attempt);
             [claimed(attempt, seconds), retried(attempt, seconds + 1.0)]
         });
-        let after_registration: [Vec<Event<F>>; 7] = [
+        let after_registration: [Vec<Event<F>>; 10] = [
             Vec::new(),
             vec![claimed(1, 100.0), self.completed(101.0)],
             polled,
             lost_twice,
+            put_off,
+            not_later,
+            too_soon,
             over_the_ceiling.collect(),
             vec![repinned(101.0), claimed(1, 101.0)],
             vec![dismissed(101.0)],
