@@ -3,7 +3,7 @@
 //! Owns the choices of a host and their checks: place, durability, delays, digests, hand-over, clock.
 //! Must not decide anything about a record.
 
-use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
+use crate::clock::{Clock, Entropy, SharedClock, SystemClock, SystemEntropy};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::metrics::Timed;
@@ -13,6 +13,7 @@ use leasehold_actors::contract::time::{Ceiling, Timestamp};
 use leasehold_actors::flows::delivery::Delivery;
 use leasehold_actors::flows::dispatch::Dispatch;
 use leasehold_actors::flows::lifecycle::Lifecycle;
+use leasehold_actors::flows::names::name_of;
 use leasehold_actors::flows::notification::Notify;
 use leasehold_actors::flows::processing::Processing;
 use leasehold_actors::record::policy::Delays;
@@ -21,6 +22,8 @@ use leasehold_actors::shell::{FlowOptions, HandOvers, OpenStore, Runtime, Runtim
 use leasehold_journal::medium::Medium;
 use leasehold_journal::memory::MemoryDisk;
 use leasehold_journal::opening::Resume;
+#[cfg(feature = "postgres")]
+use leasehold_journal::postgres::{PostgresMedium, PostgresPlace};
 use leasehold_journal::sled::SledMedium;
 use leasehold_journal::walk::Visit;
 use leasehold_journal::{Durability, JournalError, JournalId, Log, LogOptions, Store};
@@ -32,6 +35,8 @@ use std::sync::Arc;
 pub(crate) enum Place {
     Folder(PathBuf),
     Memory(MemoryDisk),
+    #[cfg(feature = "postgres")]
+    Server(PostgresPlace),
 }
 
 /// The source runtime that flow `delivery` delivers to.
@@ -68,7 +73,7 @@ pub struct EngineBuilder {
     receiver_digest: Option<String>,
     source: Option<SourceRuntime>,
     hand_over: HandOver,
-    clock: Arc<dyn Clock>,
+    clock: Option<Arc<dyn Clock>>,
     entropy: Arc<dyn Entropy>,
     abandon: bool,
     unclean_losses_max: Option<NonZeroU32>,
@@ -100,7 +105,7 @@ impl EngineBuilder {
             receiver_digest: None,
             source: None,
             hand_over: HandOver::default(),
-            clock: Arc::new(SystemClock),
+            clock: None,
             entropy: Arc::new(SystemEntropy),
             abandon: true,
             unclean_losses_max: None,
@@ -145,10 +150,11 @@ impl EngineBuilder {
         self
     }
 
-    /// Another clock than the system's.
+    /// Another clock than the system's, or, for a journal on a server, than the server's: there it is for
+    /// tests alone, since engines that go by different clocks take each other's leases.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.clock = Arc::new(clock);
+        self.clock = Some(Arc::new(clock));
         self
     }
 
@@ -222,6 +228,10 @@ impl EngineBuilder {
             Place::Memory(disk) => {
                 Box::new(move |resume, visit| opened(disk.medium(), log, resume, visit))
             }
+            #[cfg(feature = "postgres")]
+            Place::Server(place) => Box::new(move |resume, visit| {
+                opened(PostgresMedium::open(&place, true)?, log, resume, visit)
+            }),
         };
         let open: OpenStore = match self.wrap {
             None => open,
@@ -233,7 +243,14 @@ impl EngineBuilder {
         let runtime = Runtime::start(options, open).await?;
         let longest = self.source.as_ref().map(|source| source.longest_call_seconds);
         let losses = self.unclean_losses_max;
-        let engine = Engine::new(runtime, options, longest, losses, &self.clock, &self.entropy);
+        let clock = match self.clock {
+            Some(clock) => clock,
+            None if runtime.reader().is_shared() => {
+                Arc::new(SharedClock::of(Arc::clone(runtime.reader())))
+            }
+            None => Arc::new(SystemClock),
+        };
+        let engine = Engine::new(runtime, options, longest, losses, &clock, &self.entropy);
         if engine.clock_behind_seconds() > 0.0 {
             tracing::warn!(
                 code = "clock_behind_journal",
@@ -265,7 +282,9 @@ impl EngineBuilder {
         };
         let (on, losses) = (self.hand_over, self.unclean_losses_max);
         // Without a time no lease can be ended; they run out as they would have.
-        let abandon_at = if self.abandon { Timestamp::new(self.clock.now_seconds()) } else { None };
+        let now =
+            self.clock.as_ref().map_or_else(|| SystemClock.now_seconds(), |it| it.now_seconds());
+        let abandon_at = if self.abandon { Timestamp::new(now) } else { None };
         Ok(RuntimeOptions {
             dispatch: flow::<Dispatch>(self.delays.dispatch, losses, None)?,
             lifecycle: flow::<Lifecycle>(self.delays.lifecycle, losses, None)?,
@@ -310,7 +329,7 @@ fn opened<M: Medium + std::fmt::Debug>(
     resume: &mut Resume<'_>,
     visit: &mut Visit<'_>,
 ) -> Result<Opened, JournalError> {
-    let log = Log::open_from(medium, options, resume, visit)?;
+    let log = Log::open_from(medium, options, resume, visit)?.naming(name_of);
     let reader = Arc::new(log.reader());
     Ok((Box::new(Timed(log)), reader))
 }

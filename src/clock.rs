@@ -1,5 +1,6 @@
 //! Time and randomness, injected. The only module that reads a clock or draws random bytes.
 
+use leasehold_journal::StoreReader;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -57,6 +58,34 @@ impl Clock for SystemClock {
     fn sleep(&self, seconds: f64) -> Sleep {
         let duration = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);
         Box::pin(tokio::time::sleep(duration))
+    }
+}
+
+/// The clock of a server that several engines share, for what is written; waits and leases of this life go by
+/// the system's monotonic one.
+pub(crate) struct SharedClock {
+    reader: Arc<dyn StoreReader>,
+    system: SystemClock,
+}
+
+impl SharedClock {
+    pub(crate) fn of(reader: Arc<dyn StoreReader>) -> Self {
+        Self { reader, system: SystemClock }
+    }
+}
+
+impl Clock for SharedClock {
+    fn now_seconds(&self) -> f64 {
+        // Before the server was asked nothing can be done anyway.
+        self.reader.server_seconds().unwrap_or_else(|| self.system.now_seconds())
+    }
+
+    fn steady_seconds(&self) -> f64 {
+        self.system.steady_seconds()
+    }
+
+    fn sleep(&self, seconds: f64) -> Sleep {
+        self.system.sleep(seconds)
     }
 }
 

@@ -61,6 +61,16 @@ impl Engine {
         EngineBuilder::new(Place::Memory(disk.clone()))
     }
 
+    /// An engine on a journal that several engines share, in a schema of a PostgreSQL database; both have to
+    /// be there, or the schema is made where the user may make one. All of them go by the server's clock.
+    ///
+    /// Leases of an earlier life run out here: nobody knows whether the engine they were given to is gone.
+    #[cfg(feature = "postgres")]
+    #[must_use]
+    pub fn on_server(place: leasehold_journal::postgres::PostgresPlace) -> EngineBuilder {
+        EngineBuilder::new(Place::Server(place))
+    }
+
     pub(crate) fn new(
         runtime: Runtime,
         options: RuntimeOptions,

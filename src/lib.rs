@@ -93,6 +93,8 @@ pub use leasehold_actors::flows::processing::{
 pub use leasehold_actors::record::FlowTag;
 pub use leasehold_actors::record::policy::Delays;
 pub use leasehold_journal::memory::MemoryDisk;
+#[cfg(feature = "postgres")]
+pub use leasehold_journal::postgres::PostgresPlace;
 pub use leasehold_journal::{Durability, Head, JournalError};
 pub use pipeline::Pipeline;
 pub use shutdown::{Remaining, Stopper};

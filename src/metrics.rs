@@ -272,6 +272,10 @@ impl<S: Store> Store for Timed<S> {
         committed
     }
 
+    fn follow(&mut self) -> Result<bool, JournalError> {
+        self.0.follow()
+    }
+
     fn settle_anchor(&mut self) -> Result<(), JournalError> {
         self.0.settle_anchor()
     }

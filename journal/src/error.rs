@@ -75,6 +75,18 @@ pub enum JournalError {
     /// Any other failure of the disk or the database.
     #[error("storage_failed")]
     Storage,
+    /// What names the database is no URL of one, or says what it may not say.
+    #[error("journal_url_invalid")]
+    UrlInvalid,
+    /// A password in a URL, which too many can read.
+    #[error("journal_url_password")]
+    UrlPassword,
+    /// The database server does not let this user in.
+    #[error("storage_credentials")]
+    Credentials,
+    /// The database server does not answer. It may again: nothing has to be reopened.
+    #[error("storage_unreachable")]
+    Unreachable,
     /// A write failed earlier, so what is on disk is unknown; reopen to find out.
     #[error("journal_poisoned")]
     Poisoned,
@@ -109,6 +121,10 @@ impl JournalError {
             Self::ReadOnly => "storage_readonly",
             Self::Full => "storage_full",
             Self::Storage => "storage_failed",
+            Self::UrlInvalid => "journal_url_invalid",
+            Self::UrlPassword => "journal_url_password",
+            Self::Credentials => "storage_credentials",
+            Self::Unreachable => "storage_unreachable",
             Self::Poisoned => "journal_poisoned",
             Self::Blobs => "journal_blobs",
             Self::TooLarge => "record_too_large",
@@ -136,6 +152,10 @@ impl JournalError {
             | Self::ReadOnly
             | Self::Full
             | Self::Storage
+            | Self::UrlInvalid
+            | Self::UrlPassword
+            | Self::Credentials
+            | Self::Unreachable
             | Self::Poisoned
             | Self::TooLarge
             | Self::Payload => false,
@@ -184,6 +204,10 @@ mod tests {
             JournalError::ReadOnly,
             JournalError::Full,
             JournalError::Storage,
+            JournalError::UrlInvalid,
+            JournalError::UrlPassword,
+            JournalError::Credentials,
+            JournalError::Unreachable,
             JournalError::Poisoned,
             JournalError::Blobs,
             JournalError::TooLarge,

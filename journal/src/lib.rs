@@ -13,17 +13,19 @@
 //! | [`base`] | where a journal starts whose first frames are in archives |
 //! | [`chunk`] | bodies too large for a frame, as content-addressed pieces |
 //! | [`payload`] | bincode and every one of its options; nowhere else |
-//! | [`medium`] | the place that keeps frames: [`sled`] on disk, [`memory`] for tests |
+//! | [`medium`] | the place that keeps frames: [`sled`] on disk, `postgres` on a server, [`memory`] for tests |
 //! | [`anchor`] | what the head was when it was last known durable |
 //! | [`checkpoint`], [`opening`] | what a clean close leaves; where a journal stands when it is opened |
 //! | [`folder`] | files, permissions, the lock, leftovers, copies for reading |
 //! | [`log`], [`reader`] | the writer and its readers over a medium |
+//! | [`follower`] | what other writers wrote to a journal that is shared |
 //! | [`beside`] | a walk on a thread of its own |
 //! | [`scan`], [`salvage`] | frames and chunks in raw bytes; what belongs together, what is missing |
 //! | [`archive`] | frames outside of any database, and their verification |
 //! | [`retention`] | moving frames to an archive |
 //!
-//! Promises, named by tests and by the audit: **J1** one writer per journal. **J2** sequence
+//! Promises, named by tests and by the audit: **J1** one writer per journal, or one frame after each: of those who
+//! share a journal, no two ever write behind the same head. **J2** sequence
 //! numbers start at 1 without gaps. **J3** each frame holds the hash of the frame before. **J4** a
 //! stream's versions start at 1 without gaps. **J5** what `commit` answered `Ok` for survives a
 //! crash of the process and, under [`Durability::PowerSafe`], of the machine. **J6** a record is
@@ -39,6 +41,7 @@ pub mod checkpoint;
 pub mod chunk;
 pub mod error;
 pub mod folder;
+pub mod follower;
 pub mod frame;
 pub mod index;
 pub mod log;
@@ -46,6 +49,8 @@ pub mod medium;
 pub mod memory;
 pub mod opening;
 pub mod payload;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 pub mod reader;
 pub mod record;
 pub mod retention;
@@ -58,8 +63,9 @@ pub mod walk;
 pub use base::{Base, Entry};
 pub use chain::{Digest, Head, JournalId};
 pub use error::JournalError;
+pub use index::Tip;
 pub use log::{Log, LogOptions};
 pub use medium::Durability;
 pub use reader::LogReader;
 pub use record::{Record, StreamId};
-pub use store::{Append, AppendError, Placed, Store, StoreReader};
+pub use store::{Alone, Append, AppendError, Peers, Placed, Store, StoreReader, View};

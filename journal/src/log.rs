@@ -7,9 +7,10 @@ use crate::anchor::Anchor;
 use crate::chain::{Head, JournalId};
 use crate::chunk::{self, INLINE_BYTES_MAX};
 use crate::error::JournalError;
+use crate::follower::{Follower, NameOf};
 use crate::frame::{BODY_BYTES_MAX, FrameBuilder};
 use crate::index::Tip;
-use crate::medium::{Anchors, Batch, Medium};
+use crate::medium::{Anchors, Batch, Medium, Step, Written};
 use crate::opening::{Resume, Standing, identify, resumed, verified};
 use crate::reader::{LogReader, Shared};
 use crate::record::{Stored, StreamId};
@@ -36,6 +37,7 @@ pub struct Log<M: Medium> {
     shared: Arc<Shared<M>>,
     id: JournalId,
     poisoned: bool,
+    follower: Follower,
 }
 
 impl<M: Medium> Log<M> {
@@ -90,7 +92,14 @@ impl<M: Medium> Log<M> {
         medium.settle()?;
         medium.set_anchor(Anchor { journal: id, head }, true)?;
         let shared = Arc::new(Shared::new(medium, archived, index, head));
-        Ok(Self { shared, id, poisoned: false })
+        Ok(Self { shared, id, poisoned: false, follower: Follower::default() })
+    }
+
+    /// Which names others begin streams under, for [`crate::store::Alone`]; nobody's where this is not said.
+    #[must_use]
+    pub fn naming(mut self, name_of: NameOf) -> Self {
+        self.follower = Follower::new(name_of);
+        self
     }
 
     /// The journal's id.
@@ -117,14 +126,69 @@ impl<M: Medium> Log<M> {
         self.shared
     }
 
-    fn write(&self, plan: Plan) -> Result<(), JournalError> {
+    /// Write, make durable, show, note: in this order, so that a reader sees only what a crash leaves.
+    fn write(&self, from: Head, plan: Plan) -> Result<Written, JournalError> {
         let Plan { frames, chunks, tips, head, .. } = plan;
-        self.shared.medium.write(Batch { frames, chunks })?;
-        self.shared.medium.sync()?;
-        self.shared.advance(tips, head);
-        self.shared.medium.set_anchor(Anchor { journal: self.id, head }, false)
+        let step = Step { from, to: head };
+        let written = self.shared.medium.step(step, Batch { frames, chunks })?;
+        if written == Written::Here {
+            self.shared.advance(tips, head);
+            self.shared.medium.set_anchor(Anchor { journal: self.id, head }, false)?;
+        }
+        Ok(written)
+    }
+
+    /// One try to write the group after the head that is known.
+    fn attempt(&self, batch: &[Append]) -> Result<Option<Answers>, JournalError> {
+        let from = self.shared.head();
+        let mut plan = Plan::new(from);
+        let mut answers = Vec::with_capacity(batch.len());
+        for append in batch {
+            answers.push(match self.follower.is_alone(append) {
+                true => plan.add(append, &self.shared)?,
+                false => Err(AppendError::NotAlone),
+            });
+        }
+        plan.close_frame();
+        if plan.frames.is_empty() {
+            self.shared.medium.pass();
+            return Ok(Some(answers));
+        }
+        let written = self.write(from, plan)?;
+        Ok((written == Written::Here).then_some(answers))
+    }
+
+    /// Tries until nobody is faster; whoever lost more than once waits for its turn.
+    fn attempt_all(&mut self, batch: &[Append]) -> Result<Answers, JournalError> {
+        let mut overtaken = 0_u32;
+        loop {
+            if let Some(answers) = self.attempt(batch)? {
+                self.follower.forget(batch);
+                return Ok(answers);
+            }
+            if overtaken > 0 {
+                self.shared.medium.take_turn()?;
+            }
+            overtaken += 1;
+            self.follower.follow(&self.shared)?;
+        }
+    }
+
+    /// What cannot be waited out ends the life of this writer.
+    fn poison_unless_passing<T>(
+        &mut self,
+        result: Result<T, JournalError>,
+    ) -> Result<T, JournalError> {
+        if let Err(error) = &result
+            && *error != JournalError::Unreachable
+        {
+            self.poisoned = true;
+        }
+        result
     }
 }
+
+type Answers = Vec<Result<Placed, AppendError>>;
 
 impl<M: Medium> Store for Log<M> {
     fn commit(
@@ -134,26 +198,19 @@ impl<M: Medium> Store for Log<M> {
         if self.poisoned {
             return Err(JournalError::Poisoned);
         }
-        let mut plan = Plan::new(self.shared.head());
-        let mut answers = Vec::with_capacity(batch.len());
-        for append in batch {
-            match plan.add(append, &self.shared) {
-                Ok(answer) => answers.push(answer),
-                Err(error) => {
-                    self.poisoned = true;
-                    return Err(error);
-                }
-            }
+        let answers = self.attempt_all(batch);
+        self.poison_unless_passing(answers)
+    }
+
+    fn follow(&mut self) -> Result<bool, JournalError> {
+        if self.poisoned {
+            return Err(JournalError::Poisoned);
         }
-        plan.close_frame();
-        if plan.frames.is_empty() {
-            return Ok(answers);
+        if !self.shared.medium.is_shared() {
+            return Ok(false);
         }
-        if let Err(error) = self.write(plan) {
-            self.poisoned = true;
-            return Err(error);
-        }
-        Ok(answers)
+        let moved = self.follower.follow(&self.shared);
+        self.poison_unless_passing(moved)
     }
 
     fn settle_anchor(&mut self) -> Result<(), JournalError> {

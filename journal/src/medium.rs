@@ -5,10 +5,11 @@
 
 use crate::anchor::Anchor;
 use crate::base::Base;
-use crate::chain::{Digest, JournalId};
+use crate::chain::{Digest, Head, JournalId};
 use crate::checkpoint::{Draft, Left};
 use crate::error::JournalError;
 use crate::record::StreamId;
+use crate::store::Peers;
 
 /// What an acknowledged commit survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -27,6 +28,24 @@ pub struct Batch {
     pub frames: Vec<(u64, Vec<u8>)>,
     /// Chunks by hash.
     pub chunks: Vec<(Digest, Vec<u8>)>,
+}
+
+/// The step a batch makes: from one head to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// The head the batch goes on from.
+    pub from: Head,
+    /// The head after its last frame.
+    pub to: Head,
+}
+
+/// What came of a batch that goes on from a head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Written {
+    /// It is there, durably.
+    Here,
+    /// Somebody else's frames follow that head; nothing of it was written.
+    Overtaken,
 }
 
 /// What an open medium knows about anchors: the newest valid one of each place it keeps them in.
@@ -92,6 +111,45 @@ pub trait Medium: Send + Sync + 'static {
     /// After one, nothing is known about what was written since the last success; it is never
     /// tried again and called good.
     fn sync(&self) -> Result<(), JournalError>;
+
+    /// Whether others may write to it.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// Writes a batch durably, if the journal still ends at the head it goes on from. One step of all that
+    /// share the medium: two batches never go on from the same head.
+    ///
+    /// # Errors
+    /// As [`Self::write`] and [`Self::sync`]. [`JournalError::Unreachable`]: nothing is known about the batch
+    /// until the medium answers again; then it is there, whole, or it is not.
+    fn step(&self, _step: Step, batch: Batch) -> Result<Written, JournalError> {
+        self.write(batch)?;
+        self.sync()?;
+        Ok(Written::Here)
+    }
+
+    /// Waits for its turn, and keeps the others from writing until the next [`Self::step`] or
+    /// [`Self::pass`]: for whoever was overtaken again and again.
+    ///
+    /// # Errors
+    /// Whatever the medium answers.
+    fn take_turn(&self) -> Result<(), JournalError> {
+        Ok(())
+    }
+
+    /// Lets the others write again.
+    fn pass(&self) {}
+
+    /// The engines that share the medium.
+    fn peers(&self) -> Peers {
+        Peers::ALONE
+    }
+
+    /// Seconds since 1970 by the clock that they all go by.
+    fn server_seconds(&self) -> Option<f64> {
+        None
+    }
 
     /// Makes durable what an earlier life may have left only in memory; called once, when a journal is
     /// opened, before anything it holds is believed to be durable.

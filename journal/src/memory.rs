@@ -9,7 +9,7 @@ use crate::base::Base;
 use crate::chain::{Digest, JournalId};
 use crate::checkpoint::{Draft, Left, Stamp};
 use crate::error::JournalError;
-use crate::medium::{Anchors, Batch, Fill, Medium, Part};
+use crate::medium::{Anchors, Batch, Fill, Medium, Part, Step, Written};
 use crate::record::StreamId;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -64,6 +64,8 @@ struct Disk {
     syncs: u64,
     /// Counts what a database's file would tell by its time of change.
     changes: u64,
+    /// Whether several write to it.
+    shared: bool,
 }
 
 impl Disk {
@@ -77,6 +79,8 @@ impl Disk {
 #[derive(Debug, Default, Clone)]
 pub struct MemoryDisk {
     disk: Arc<Mutex<Disk>>,
+    /// Held over one step of one writer.
+    turn: Arc<Mutex<()>>,
 }
 
 impl MemoryDisk {
@@ -84,6 +88,14 @@ impl MemoryDisk {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty disk that several engines may open and write to at once.
+    #[must_use]
+    pub fn shared() -> Self {
+        let disk = Self::default();
+        disk.lock().shared = true;
+        disk
     }
 
     /// A medium on this disk.
@@ -247,6 +259,21 @@ impl Medium for MemoryMedium {
         failure.map_or(Ok(()), Err)
     }
 
+    fn is_shared(&self) -> bool {
+        self.disk.lock().shared
+    }
+
+    fn step(&self, step: Step, batch: Batch) -> Result<Written, JournalError> {
+        let _turn = self.disk.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = step.from.sequence + 1;
+        if self.is_shared() && self.frame_at_or_after(next)?.is_some() {
+            return Ok(Written::Overtaken);
+        }
+        self.write(batch)?;
+        self.sync()?;
+        Ok(Written::Here)
+    }
+
     fn sync(&self) -> Result<(), JournalError> {
         let mut disk = self.disk.lock();
         match disk.faults.front().cloned() {
@@ -371,6 +398,9 @@ impl Medium for MemoryMedium {
     }
 
     fn leave_checkpoint(&self, draft: Draft) -> Result<(), JournalError> {
+        if self.is_shared() {
+            return Ok(()); // another engine may be writing
+        }
         let stamp = self.disk.lock().stamp();
         self.disk.put_checkpoint(Some(draft.seal(stamp)));
         Ok(())

@@ -97,7 +97,8 @@ pub(crate) fn identify<M: Medium>(
             }
             medium.remove_checkpoint()?;
             medium.initialise(options.new_id)?;
-            Ok(options.new_id)
+            // Of two who make a shared journal at once, one is first.
+            medium.journal_id()?.ok_or(JournalError::Corrupt { sequence: 0 })
         }
         None => Err(JournalError::Missing),
     }

@@ -12,7 +12,7 @@ use crate::frame::Frame;
 use crate::index::{StreamIndex, Tip};
 use crate::medium::Medium;
 use crate::record::{self, Record, Stored, StreamId};
-use crate::store::StoreReader;
+use crate::store::{Peers, StoreReader, View};
 use crate::walk::{self, Visit, Walk, whole};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -34,10 +34,12 @@ pub(crate) struct Shared<M: Medium> {
 struct Durable {
     index: StreamIndex,
     head: Head,
+    /// Streams that others wrote to, with the version before: it is what the readers' readers know.
+    others: HashMap<StreamId, u32>,
 }
 
 #[derive(Debug)]
-struct VerifiedFrame {
+pub(crate) struct VerifiedFrame {
     first_sequence: u64,
     bytes: Vec<u8>,
     /// Where each record starts.
@@ -45,7 +47,7 @@ struct VerifiedFrame {
 }
 
 impl VerifiedFrame {
-    fn verify(bytes: Vec<u8>, sequence: u64) -> Result<Self, JournalError> {
+    pub(crate) fn verify(bytes: Vec<u8>, sequence: u64) -> Result<Self, JournalError> {
         let corrupt = JournalError::Corrupt { sequence };
         let frame = Frame::parse(&bytes).map_err(|_| corrupt.clone())?;
         let base = bytes.as_ptr() as usize;
@@ -60,6 +62,10 @@ impl VerifiedFrame {
         Ok(Self { first_sequence, bytes, offsets })
     }
 
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     fn record(&self, sequence: u64) -> Option<Stored<'_>> {
         let place = usize::try_from(sequence.checked_sub(self.first_sequence)?).ok()?;
         let offset = *self.offsets.get(place)? as usize;
@@ -72,7 +78,7 @@ impl<M: Medium> Shared<M> {
         Self {
             medium,
             archived,
-            durable: RwLock::new(Durable { index, head }),
+            durable: RwLock::new(Durable { index, head, others: HashMap::new() }),
             frames: Mutex::new(VecDeque::with_capacity(FRAMES_KEPT)),
         }
     }
@@ -92,6 +98,34 @@ impl<M: Medium> Shared<M> {
             durable.index.set(stream, tip);
         }
         durable.head = head;
+    }
+
+    /// Shows what others wrote, and that they did.
+    pub(crate) fn take_over(
+        &self,
+        tips: HashMap<StreamId, Tip>,
+        known: HashMap<StreamId, u32>,
+        head: Head,
+    ) {
+        let mut durable = self.durable.write().unwrap_or_else(PoisonError::into_inner);
+        for (stream, tip) in tips {
+            durable.index.set(stream, tip);
+        }
+        for (stream, version) in known {
+            durable.others.entry(stream).or_insert(version);
+        }
+        durable.head = head;
+    }
+
+    /// Keeps frames that will be read at once.
+    pub(crate) fn keep(&self, frames: Vec<Arc<VerifiedFrame>>) {
+        let mut kept = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
+        for frame in frames {
+            if kept.len() == FRAMES_KEPT {
+                kept.pop_back();
+            }
+            kept.push_front(frame);
+        }
     }
 
     /// All that a later open may go on from.
@@ -155,8 +189,7 @@ impl<M: Medium> StoreReader for LogReader<M> {
         Ok(Some(Entry { tip: entry.tip, image }))
     }
 
-    fn read_stream(&self, stream: StreamId) -> Result<Vec<Record>, JournalError> {
-        let tip = self.shared.tip(stream);
+    fn read_stream_to(&self, stream: StreamId, tip: Tip) -> Result<Vec<Record>, JournalError> {
         let mut records = Vec::new();
         let (mut sequence, mut version) = (tip.sequence, tip.version);
         while version > 0 && sequence > self.shared.archived {
@@ -170,6 +203,46 @@ impl<M: Medium> StoreReader for LogReader<M> {
         }
         records.reverse();
         Ok(records)
+    }
+
+    fn view(&self, stream: StreamId) -> View {
+        let durable = self.shared.durable.read().unwrap_or_else(PoisonError::into_inner);
+        View { tip: durable.index.tip(stream), known: durable.others.get(&stream).copied() }
+    }
+
+    fn took_over(&self, stream: StreamId, view: View) {
+        if view.known.is_none() {
+            return;
+        }
+        let mut durable = self.shared.durable.write().unwrap_or_else(PoisonError::into_inner);
+        // What came after the view is still to be told.
+        if durable.index.tip(stream) == view.tip {
+            durable.others.remove(&stream);
+        } else {
+            durable.others.insert(stream, view.tip.version);
+        }
+    }
+
+    fn moved(&self, number: u8) -> (u64, Vec<StreamId>) {
+        let durable = self.shared.durable.read().unwrap_or_else(PoisonError::into_inner);
+        let moved = durable.others.keys().filter(|stream| stream.0[0] == number).copied();
+        (durable.head.sequence, moved.collect())
+    }
+
+    fn has_moved(&self) -> bool {
+        !self.shared.durable.read().unwrap_or_else(PoisonError::into_inner).others.is_empty()
+    }
+
+    fn is_shared(&self) -> bool {
+        self.shared.medium.is_shared()
+    }
+
+    fn peers(&self) -> Peers {
+        self.shared.medium.peers()
+    }
+
+    fn server_seconds(&self) -> Option<f64> {
+        self.shared.medium.server_seconds()
     }
 
     fn walk(&self, from: Option<Walk>, visit: &mut Visit<'_>) -> Result<Walk, JournalError> {

@@ -6,6 +6,7 @@
 use crate::base::Entry;
 use crate::chain::{Head, JournalId};
 use crate::error::JournalError;
+use crate::index::Tip;
 use crate::record::{Record, StreamId};
 use crate::walk::{Visit, Walk};
 
@@ -18,7 +19,22 @@ pub struct Append {
     pub expected_version: u32,
     /// One body for each new record, at least one, each at most [`crate::chunk::BODY_BYTES_MAX`].
     pub bodies: Vec<Vec<u8>>,
+    /// Another condition, for what two streams must not both do; none for most.
+    pub alone: Option<Alone>,
 }
+
+/// An append is left out when another writer has begun a stream under this name that whoever decided it was
+/// not told of. Says nothing in a journal with one writer, who knows of all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Alone {
+    /// The name ([`crate::follower::NameOf`]).
+    pub name: Name,
+    /// The last sequence number it was told of.
+    pub told: u64,
+}
+
+/// A name under which a stream may be begun.
+pub type Name = [u8; 8];
 
 /// Where an append went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,12 +54,41 @@ pub enum AppendError {
         /// The version it is at.
         actual: u32,
     },
+    /// Another writer has begun a stream under the same name: see [`Alone`].
+    #[error("stream_not_alone")]
+    NotAlone,
     /// A body over the limit, or no body at all.
     #[error("record_too_large")]
     Size,
 }
 
-/// The writing side. There is one per journal (J1).
+/// What one reader is to take over of a stream that another writer wrote to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct View {
+    /// The stream's last record as of this view.
+    pub tip: Tip,
+    /// The stream's version before the first record that somebody else wrote and that was not taken over
+    /// yet; `None` where there is none.
+    pub known: Option<u32>,
+}
+
+/// The engines that share a journal, as one of them sees it: a hint for who does what, never a proof that
+/// anybody is there or gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peers {
+    /// This one's place among them, from 0.
+    pub place: u32,
+    /// How many there are, at least 1.
+    pub count: u32,
+}
+
+impl Peers {
+    /// An engine that has its journal to itself.
+    pub const ALONE: Self = Self { place: 0, count: 1 };
+}
+
+/// The writing side. There is one per journal (J1); of a journal that engines share, one in each of them,
+/// and every commit goes on from where the one before it ended, whoever wrote that.
 pub trait Store: Send {
     /// Writes a group of appends and answers when all of them are durable (J5).
     ///
@@ -52,11 +97,19 @@ pub trait Store: Send {
     ///
     /// # Errors
     /// After an error nothing is known: the group may or may not be there after a reopen. Every
-    /// later call answers [`JournalError::Poisoned`].
+    /// later call answers [`JournalError::Poisoned`]. After [`JournalError::Unreachable`] it is known once
+    /// the store answers again: what was written shows as if somebody else had written it.
     fn commit(
         &mut self,
         batch: &[Append],
     ) -> Result<Vec<Result<Placed, AppendError>>, JournalError>;
+
+    /// Takes over what others wrote, and answers whether there is anything new; it shows in the readers then.
+    /// Never, where nobody else writes.
+    ///
+    /// # Errors
+    /// [`JournalError::Corrupt`] for what does not verify, [`JournalError::Unreachable`].
+    fn follow(&mut self) -> Result<bool, JournalError>;
 
     /// Makes the anchor as new and as durable as the records; called before a store is let go.
     ///
@@ -92,7 +145,42 @@ pub trait StoreReader: Send + Sync {
     ///
     /// # Errors
     /// [`JournalError::Corrupt`] with the sequence number of the record that does not verify.
-    fn read_stream(&self, stream: StreamId) -> Result<Vec<Record>, JournalError>;
+    fn read_stream(&self, stream: StreamId) -> Result<Vec<Record>, JournalError> {
+        self.read_stream_to(stream, self.view(stream).tip)
+    }
+
+    /// The same up to a record that was the stream's last one once.
+    ///
+    /// # Errors
+    /// As [`Self::read_stream`].
+    fn read_stream_to(&self, stream: StreamId, tip: Tip) -> Result<Vec<Record>, JournalError>;
+
+    /// Where a stream ends, and since when others wrote to it, at one moment.
+    fn view(&self, stream: StreamId) -> View;
+
+    /// The view was taken over: what it shows is not told again.
+    fn took_over(&self, stream: StreamId, view: View);
+
+    /// The streams with this first byte that others wrote to and that were not taken over yet, and the
+    /// sequence number up to which that is all.
+    fn moved(&self, number: u8) -> (u64, Vec<StreamId>);
+
+    /// Whether there is any such stream.
+    fn has_moved(&self) -> bool;
+
+    /// Whether others may write to this journal.
+    fn is_shared(&self) -> bool;
+
+    /// The engines that share it.
+    fn peers(&self) -> Peers {
+        Peers::ALONE
+    }
+
+    /// Seconds since 1970 by the clock that all of them go by; `None` where each journal has one engine, and
+    /// that one's clock counts.
+    fn server_seconds(&self) -> Option<f64> {
+        None
+    }
 
     /// Walks on over what is durable now, from where an earlier walk of this store ended; without one
     /// over everything. Verifies each frame it comes by and costs those; the writer goes on meanwhile.

@@ -38,7 +38,12 @@ fn open<M: Medium>(medium: M, accept: bool) -> Result<Opened<M>, JournalError> {
 
 fn commit<M: Medium>(log: &mut Log<M>, stream: u8, expected_version: u32) {
     let stream = StreamId([stream; 16]);
-    let append = Append { stream, expected_version, bodies: vec![vec![expected_version as u8]] };
+    let append = Append {
+        stream,
+        expected_version,
+        bodies: vec![vec![expected_version as u8]],
+        alone: None,
+    };
     log.commit(&[append]).expect("a commit")[0].expect("no conflict");
 }
 
@@ -75,7 +80,12 @@ fn a_journal_goes_on_from_what_was_left_and_is_shown_nothing() {
     assert_eq!((log.reader().head(), versions(&log.reader())), (head, tips));
     let records = log.reader().read_stream(StreamId([7; 16])).expect("readable");
     assert_eq!(records.iter().map(|it| it.version).collect::<Vec<_>>(), [1, 2, 3]);
-    let stale = Append { stream: StreamId([8; 16]), expected_version: 1, bodies: vec![vec![1]] };
+    let stale = Append {
+        stream: StreamId([8; 16]),
+        expected_version: 1,
+        bodies: vec![vec![1]],
+        alone: None,
+    };
     assert_eq!(log.commit(&[stale]), Ok(vec![Err(AppendError::Conflict { actual: 2 })]));
     commit(&mut log, 8, 2);
     drop(log);
@@ -116,7 +126,12 @@ fn a_poisoned_log_leaves_nothing() {
     let disk = closed();
     let Opened { mut log, .. } = open(disk.medium(), true).expect("it opens");
     disk.inject(Fault::WriteFails(JournalError::Full));
-    let append = Append { stream: StreamId([9; 16]), expected_version: 0, bodies: vec![vec![1]] };
+    let append = Append {
+        stream: StreamId([9; 16]),
+        expected_version: 0,
+        bodies: vec![vec![1]],
+        alone: None,
+    };
     assert_eq!(log.commit(&[append]), Err(JournalError::Full));
     let store: Box<dyn Store> = Box::new(log);
     assert_eq!(store.leave(b"note"), Err(JournalError::Poisoned));

@@ -16,7 +16,7 @@ fn filled(count: u32) -> MemoryDisk {
     let mut log = Log::open(disk.medium(), OPTIONS, &mut |_| Ok(())).expect("an empty disk opens");
     for expected_version in 0..count {
         let bodies = vec![expected_version.to_le_bytes().to_vec()];
-        let append = Append { stream: StreamId([7; 16]), expected_version, bodies };
+        let append = Append { stream: StreamId([7; 16]), expected_version, bodies, alone: None };
         let answers = log.commit(&[append]).expect("a commit");
         assert!(answers[0].is_ok());
     }
@@ -78,7 +78,7 @@ fn a_commit_of_refused_appends_alone_writes_nothing() {
     let mut log = Log::open(disk.medium(), OPTIONS, &mut |_| Ok(())).expect("it opens");
     let syncs = disk.syncs();
     let bodies = vec![b"body".to_vec()];
-    let stale = Append { stream: StreamId([7; 16]), expected_version: 1, bodies };
+    let stale = Append { stream: StreamId([7; 16]), expected_version: 1, bodies, alone: None };
     assert_eq!(log.commit(&[stale]), Ok(vec![Err(AppendError::Conflict { actual: 3 })]));
     assert_eq!(log.commit(&[]), Ok(vec![]));
     assert_eq!(disk.syncs(), syncs);
@@ -113,7 +113,12 @@ fn a_reader_walks_on_beside_the_writer_from_where_its_last_walk_ended() {
     };
     let walk = reader.walk(None, &mut visit).expect("it verifies");
     let walk = reader.walk(Some(walk), &mut visit).expect("nothing is new");
-    let append = Append { stream: StreamId([8; 16]), expected_version: 0, bodies: vec![vec![1]] };
+    let append = Append {
+        stream: StreamId([8; 16]),
+        expected_version: 0,
+        bodies: vec![vec![1]],
+        alone: None,
+    };
     log.commit(&[append]).expect("a commit")[0].expect("no conflict");
     let walk = reader.walk(Some(walk), &mut visit).expect("it verifies");
     assert_eq!((walk.head(), reader.id()), (reader.head(), Ok(JournalId([1; 16]))));

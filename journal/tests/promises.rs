@@ -20,7 +20,7 @@ fn stream(number: u8) -> StreamId {
 }
 
 fn append(number: u8, expected_version: u32, body: &[u8]) -> Append {
-    Append { stream: stream(number), expected_version, bodies: vec![body.to_vec()] }
+    Append { stream: stream(number), expected_version, bodies: vec![body.to_vec()], alone: None }
 }
 
 fn open<M: Medium>(medium: M) -> Result<(Log<M>, Vec<Record>), JournalError> {
@@ -424,7 +424,7 @@ fn damaged_chunks_spoil_their_own_record_only() {
 #[test]
 fn an_oversized_and_an_empty_append_are_refused_alone() {
     let (_, mut log) = filled(0);
-    let empty = Append { stream: stream(2), expected_version: 0, bodies: Vec::new() };
+    let empty = Append { stream: stream(2), expected_version: 0, bodies: Vec::new(), alone: None };
     let answers = log
         .commit(&[append(1, 0, &vec![0; BODY_BYTES_MAX + 1]), empty, append(3, 0, b"fine")])
         .expect("a commit");

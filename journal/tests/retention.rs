@@ -22,7 +22,7 @@ fn stream(number: u8) -> StreamId {
 }
 
 fn append(number: u8, expected_version: u32, body: &[u8]) -> Append {
-    Append { stream: stream(number), expected_version, bodies: vec![body.to_vec()] }
+    Append { stream: stream(number), expected_version, bodies: vec![body.to_vec()], alone: None }
 }
 
 /// What an open showed: (stream, version, body) of every entry and record, entries as version 0.

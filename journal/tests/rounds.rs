@@ -34,7 +34,12 @@ fn append(commit: u64, record: u64) -> Append {
     let mut stream = [0; 16];
     stream[..8].copy_from_slice(&commit.to_le_bytes());
     stream[8..].copy_from_slice(&record.to_le_bytes());
-    Append { stream: StreamId(stream), expected_version: 0, bodies: vec![vec![b'x'; 500]] }
+    Append {
+        stream: StreamId(stream),
+        expected_version: 0,
+        bodies: vec![vec![b'x'; 500]],
+        alone: None,
+    }
 }
 
 #[test]

@@ -236,7 +236,8 @@ fn reads_back(disk: &MemoryDisk, log: &Log<MemoryMedium>, seen: &Seen) {
 fn goes_on(disk: &MemoryDisk, mut log: Log<MemoryMedium>, seen: &Seen) {
     let stream = StreamId([0xee; 16]);
     let (head, expected_version) = (log.reader().head(), log.reader().version(stream));
-    let append = Append { stream, expected_version, bodies: vec![b"one more".to_vec()] };
+    let append =
+        Append { stream, expected_version, bodies: vec![b"one more".to_vec()], alone: None };
     let answers = log.commit(&[append]).expect(MEMORY);
     let placed = Placed { sequence: head.sequence + 1, version: expected_version + 1 };
     assert_eq!(answers[0], Ok(placed));
@@ -296,7 +297,7 @@ fn sound() -> MemoryDisk {
         [(1, 0, b"first".to_vec()), (2, 0, Vec::new()), (3, 0, large), (1, 1, b"last".to_vec())]
     {
         let stream = StreamId([number; 16]);
-        let append = Append { stream, expected_version, bodies: vec![body] };
+        let append = Append { stream, expected_version, bodies: vec![body], alone: None };
         let answers = log.commit(&[append]).expect(MEMORY);
         assert!(answers[0].is_ok());
     }

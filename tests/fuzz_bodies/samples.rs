@@ -257,7 +257,7 @@ fn journal(root: &Path) -> MemoryDisk {
     let mut log = log.expect("an empty disk opens");
     let large = (StreamId([9; 16]), vec![vec![7; INLINE_BYTES_MAX + 1]]);
     for (stream, bodies) in lives(root).into_iter().chain([large]) {
-        let append = Append { stream, expected_version: 0, bodies };
+        let append = Append { stream, expected_version: 0, bodies, alone: None };
         let answers = log.commit(&[append]).expect("memory does not fail");
         assert!(answers[0].is_ok());
     }

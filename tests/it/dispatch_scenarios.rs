@@ -208,7 +208,7 @@ fn a9_a_record_of_a_newer_version_is_refused_and_nothing_is_written() {
         let mut log = Log::open(disk.medium(), options, &mut |_| Ok(())).expect("a new one");
         let body = vec![FlowTag::Dispatch as u8, codec::VERSION + 1, 0];
         let stream = stream_of(FlowTag::Dispatch, "event-1");
-        log.commit(&[Append { stream, expected_version: 0, bodies: vec![body] }])
+        log.commit(&[Append { stream, expected_version: 0, bodies: vec![body], alone: None }])
             .expect("a commit");
         drop(log);
         let syncs = disk.syncs();

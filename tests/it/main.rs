@@ -32,6 +32,8 @@ mod main_job;
 mod notification_client;
 mod notification_scenarios;
 mod pauses;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod processing_scenarios;
 mod receiver_client;
 mod report;
@@ -40,6 +42,7 @@ mod retention;
 mod salvage;
 mod sandbox_inbox;
 mod sandbox_receiver;
+mod shared;
 mod shutdown;
 mod simulation;
 mod source_client;

@@ -293,7 +293,8 @@ fn emptied(stored: &Notification) -> MemoryDisk {
     };
     let body = codec::encode(&event).expect("it is small");
     let stream = stream_of(FlowTag::Notification, stored.event_id.as_str());
-    log.commit(&[Append { stream, expected_version: 0, bodies: vec![body] }]).expect("a commit");
+    log.commit(&[Append { stream, expected_version: 0, bodies: vec![body], alone: None }])
+        .expect("a commit");
     disk
 }
 

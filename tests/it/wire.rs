@@ -64,7 +64,8 @@ fn a_frame_an_anchor_an_archive_and_a_stream_keep_their_bytes() {
     let options = LogOptions { new_id: JournalId([7; 16]), create: true };
     let mut log = Log::open(disk.medium(), options, &mut |_| Ok(())).expect("a new one");
     let bodies = vec![b"one".to_vec(), b"two".to_vec()];
-    log.commit(&[Append { stream: StreamId([9; 16]), expected_version: 0, bodies }]).expect("ok");
+    log.commit(&[Append { stream: StreamId([9; 16]), expected_version: 0, bodies, alone: None }])
+        .expect("ok");
     let (_, frame) = disk.medium().frame_at_or_after(1).expect("readable").expect("there");
     let mut exported = Vec::new();
     archive::export(&disk.medium(), &mut exported).expect("it verifies");
@@ -86,7 +87,12 @@ fn a_base_and_an_archive_that_starts_later_keep_their_bytes() {
     let mut log = Log::open(disk.medium(), options, &mut |_| Ok(())).expect("a new one");
     for version in 0..3 {
         let bodies = vec![vec![b'0' + version]];
-        let append = Append { stream: StreamId([9; 16]), expected_version: version.into(), bodies };
+        let append = Append {
+            stream: StreamId([9; 16]),
+            expected_version: version.into(),
+            bodies,
+            alone: None,
+        };
         log.commit(&[append]).expect("ok");
         heads.push(log.reader().head());
     }

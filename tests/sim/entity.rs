@@ -233,7 +233,8 @@ impl<F: SimFlow> Entity<F> {
             let small = bodies.iter().all(|body| body.len() <= INLINE_BYTES_MAX);
             self.payload = small.then(|| payload.clone());
         }
-        let append = Append { stream: self.stream, expected_version: self.version, bodies };
+        let append =
+            Append { stream: self.stream, expected_version: self.version, bodies, alone: None };
         shared.queue.push_back(Entry { flow: F::TAG, entity: self.number, append });
         Ok(next)
     }

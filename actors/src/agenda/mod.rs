@@ -18,6 +18,9 @@ use crate::record::{Identity, Key, Link};
 use queue::{Due, Later};
 use std::collections::{BTreeMap, HashMap};
 
+/// Due records that are looked at for one that is preferred.
+const LOOK: usize = 64;
+
 /// The schedule.
 pub struct Agenda<C> {
     /// Those whose due time is at or before `as_of`.
@@ -171,12 +174,29 @@ impl<C: Copy> Agenda<C> {
     pub fn pick(&mut self, now: Timestamp) -> Option<(Identity, Slot<C>)> {
         self.advance(now);
         // All of them are due at `as_of`, which is `now` unless the clock went back.
-        let (identity, waiting) = self.due.pop(now)?;
+        let picked = self.due.pop(now)?;
+        Some(self.taken_out(picked))
+    }
+
+    /// The same where several engines pick from the same records: of the first [`LOOK`] one that `prefers`
+    /// says is this engine's, and only where there is none the first of all. So each engine starts with its
+    /// own, and helps out with what the others leave lying.
+    pub fn pick_preferred(
+        &mut self,
+        now: Timestamp,
+        prefers: &dyn Fn(&Identity) -> bool,
+    ) -> Option<(Identity, Slot<C>)> {
+        self.advance(now);
+        let picked = self.due.pop_preferred(now, LOOK, prefers)?;
+        Some(self.taken_out(picked))
+    }
+
+    fn taken_out(&mut self, (identity, waiting): (Identity, Waiting<C>)) -> (Identity, Slot<C>) {
         if let Link::Waits(key) = waiting.link {
             // Nobody holds it, or the record would not be due.
             self.waiters.remove(&(key, identity.clone()));
         }
-        Some((identity, Slot::Waiting(waiting)))
+        (identity, Slot::Waiting(waiting))
     }
 
     /// Puts a picked record back where it was.

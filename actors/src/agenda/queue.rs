@@ -89,6 +89,28 @@ impl<C: Copy> Due<C> {
         None
     }
 
+    /// The same, but one of the first `look` that is preferred goes before those that are not. Costs those
+    /// it looks at.
+    pub(super) fn pop_preferred(
+        &mut self,
+        now: Timestamp,
+        look: usize,
+        prefers: &dyn Fn(&Identity) -> bool,
+    ) -> Option<(Identity, Waiting<C>)> {
+        for queue in self.ranks.values_mut() {
+            let mut due = queue.iter().filter(|(_, entry)| entry.other() <= now).take(look);
+            let Some((place, _)) = due.find(|((_, identity), _)| prefers(identity)) else {
+                continue;
+            };
+            let place = place.clone();
+            let entry = queue.remove(&place)?;
+            self.since.remove(entry.other());
+            let (created_at, identity) = place;
+            return Some((identity, entry.waiting(created_at, entry.other())));
+        }
+        self.pop(now)
+    }
+
     /// Since when each of them is due.
     pub(super) fn times(&self) -> impl Iterator<Item = Timestamp> {
         self.ranks.values().flat_map(BTreeMap::values).map(Entry::other)

@@ -68,7 +68,7 @@ impl<C> Slot<C> {
         }
     }
 
-    pub(super) fn link(&self) -> Link {
+    pub(crate) fn link(&self) -> Link {
         match self {
             Self::Idle => Link::None,
             Self::Waiting(Waiting { link, .. }) | Self::Leased { link, .. } => *link,

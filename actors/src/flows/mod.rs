@@ -7,6 +7,7 @@ pub mod delivery;
 pub mod dispatch;
 pub mod handover;
 pub mod lifecycle;
+pub mod names;
 pub mod notification;
 pub mod processing;
 

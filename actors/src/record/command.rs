@@ -6,7 +6,7 @@ use crate::contract::time::{Duration, Timestamp};
 use std::sync::Arc;
 
 /// One request to one record.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Command<F: Flow> {
     /// Make it exist.
     Register {
@@ -66,7 +66,7 @@ pub enum Command<F: Flow> {
 }
 
 /// How an attempt went.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Settlement<F: Flow> {
     /// A valid answer.
     Report(F::Report),

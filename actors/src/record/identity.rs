@@ -71,6 +71,15 @@ impl From<Key> for u64 {
     }
 }
 
+impl Identity {
+    /// Which of so many engines starts with this record, from 0: the same answer in each of them.
+    #[must_use]
+    pub fn share_of(&self, count: u32) -> u32 {
+        let key: u64 = Key::of(self.as_str()).into();
+        u32::try_from(key % u64::from(count.max(1))).unwrap_or(0)
+    }
+}
+
 /// How records of one flow wait for each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {

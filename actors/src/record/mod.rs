@@ -33,7 +33,7 @@ pub use command::{Command, Proof, Settlement};
 pub use decide::{Refusal, decide};
 pub use event::Event;
 pub use evolve::{IllegalEvent, evolve};
-pub use identity::{Identity, Key, Link, stream_of};
+pub use identity::{Identity, Key, Link, flow_of, stream_of};
 pub use intervention::{Intervention, OperatorName, Reason};
 pub use jitter::Part;
 pub use lease::{Lease, LeaseToken};
@@ -114,7 +114,7 @@ pub trait Flow: Sized + Clone + Debug + PartialEq + Send + Sync + 'static {
         + Sync
         + Unpin;
     /// A valid answer of the other side.
-    type Report: Debug + Send;
+    type Report: Debug + Clone + Send;
     /// What a completed record keeps.
     type Outcome: Clone + Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync + Unpin;
     /// What health tells apart beside the state.

@@ -4,7 +4,7 @@
 //! way. Must not know the bytes: they are [`crate::checkpoint`]'s.
 
 use super::controls::Steering;
-use super::message::Leave;
+use super::message::{Followed, Leave};
 use super::projector::Sum;
 use super::start::Shared;
 use super::supervisor::Supervisor;
@@ -17,7 +17,7 @@ use crate::flows::lifecycle::Lifecycle;
 use crate::flows::notification::Notify;
 use crate::flows::processing::Processing;
 use crate::shell::message::{answer, asked};
-use actix::{Addr, Handler};
+use actix::{Addr, Handler, Recipient};
 
 /// One supervisor per flow.
 pub(crate) struct Supervisors {
@@ -30,6 +30,18 @@ pub(crate) struct Supervisors {
 }
 
 impl Supervisors {
+    /// Whoever is to be told that other engines may have written something.
+    pub(crate) fn followers(&self) -> Vec<Recipient<Followed>> {
+        vec![
+            self.dispatch.clone().recipient(),
+            self.lifecycle.clone().recipient(),
+            self.notification.clone().recipient(),
+            self.processing.clone().recipient(),
+            self.delivery.clone().recipient(),
+            self.steering.follower(),
+        ]
+    }
+
     /// What all flows have; `None` when anything is under way in one of them. A flow is asked before the one
     /// it hands over to, whose mailbox has all of that by then.
     async fn marks(&self) -> Option<AllMarks> {

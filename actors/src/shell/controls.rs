@@ -5,11 +5,12 @@
 //! a command is [`crate::control`]'s.
 
 use super::entity::settled;
-use super::message::{Answer, Failure, answer, asked};
+use super::message::{Answer, Failure, Followed, answer, asked};
 use super::scribe::Scribe;
 use super::start::Shared;
 use crate::agenda::{Agenda, Slot};
 use crate::contract::time::Timestamp;
+use crate::control::scope::NUMBER;
 use crate::control::{
     Closed, Command, Control, Controls, Event, Kept, PausedScope, Scope, decide, evolve, form,
 };
@@ -18,7 +19,7 @@ use actix::fut::wrap_future;
 use actix::{
     Actor, ActorFutureExt as _, Addr, AsyncContext as _, Context, Handler, Message, Recipient,
 };
-use leasehold_journal::{Append, StoreReader};
+use leasehold_journal::{Append, JournalError, Peers, StoreReader};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -55,6 +56,7 @@ impl Gate {
         flow: FlowTag,
         agenda: &mut Agenda<C>,
         (now, behind): (Timestamp, u32),
+        peers: Peers,
     ) -> Option<(Identity, Slot<C>)> {
         if self.0.borrow().stops(flow) {
             return None;
@@ -62,7 +64,11 @@ impl Gate {
         // Counting costs something after a clock that went back.
         let passed = if behind == 0 { 0 } else { u64::from(behind) % agenda.due_count(now).max(1) };
         let passed: Vec<_> = (0..passed).map_while(|_| agenda.pick(now)).collect();
-        let picked = agenda.pick(now);
+        let picked = if peers.count > 1 {
+            agenda.pick_preferred(now, &|identity| identity.share_of(peers.count) == peers.place)
+        } else {
+            agenda.pick(now)
+        };
         for (identity, slot) in passed {
             agenda.put_back(&identity, slot);
         }
@@ -187,13 +193,18 @@ impl Warden {
         let bodies = events.iter().map(encode).collect::<Result<Vec<_>, _>>()?;
         let stream = scope.stream();
         let expected_version = self.reader.version(stream);
-        Ok(Some((next, Append { stream, expected_version, bodies })))
+        Ok(Some((next, Append { stream, expected_version, bodies, alone: None })))
     }
 
     /// Takes over what is durable now, and opens or closes the gate before anybody is told.
     fn advance(&mut self, scope: &Scope, next: Control) -> Option<PausedScope> {
-        let paused = PausedScope::of(&next);
         self.controls.put(scope, next);
+        self.turn(scope)
+    }
+
+    /// Opens or closes the gate as is known now.
+    fn turn(&mut self, scope: &Scope) -> Option<PausedScope> {
+        let paused = self.control(scope).ok().as_ref().and_then(PausedScope::of);
         self.gate.set(scope, paused.is_some());
         let turned = Turned { scope: scope.clone(), paused: paused.is_some() };
         for listener in &self.listeners {
@@ -214,6 +225,7 @@ impl Handler<Steer> for Warden {
 
     fn handle(&mut self, steer: Steer, context: &mut Self::Context) {
         let Steer { scope, command, now, reply } = steer;
+        self.take_over_all();
         let (next, append) = match self.plan(&scope, command, now) {
             Ok(Some(plan)) => plan,
             Ok(None) => {
@@ -245,6 +257,45 @@ impl Handler<Tell> for Warden {
     }
 }
 
+impl Handler<Followed> for Warden {
+    type Result = ();
+
+    fn handle(&mut self, _: Followed, _: &mut Self::Context) {
+        self.take_over_all();
+    }
+}
+
+impl Warden {
+    /// Takes over what other engines paused and let go on.
+    fn take_over_all(&mut self) {
+        let reader = Arc::clone(&self.reader);
+        for stream in reader.moved(NUMBER).1 {
+            let view = reader.view(stream);
+            let records = match reader.read_stream_to(stream, view.tip) {
+                Ok(records) => records.into_iter().map(|it| (it.version, Some(it.body))).collect(),
+                Err(JournalError::Corrupt { .. }) => vec![(u32::MAX, None)],
+                Err(error) => {
+                    tracing::warn!(code = error.code(), "what others paused has to wait");
+                    return;
+                }
+            };
+            for (_, body) in records.iter().filter(|(version, _)| Some(*version) > view.known) {
+                if let Err(error) = self.controls.apply(stream, body.as_deref()) {
+                    tracing::error!(code = %error, "a pause of another engine does not replay");
+                }
+            }
+            reader.took_over(stream, view);
+            let scope = match self.controls.get(stream) {
+                Some(Kept::Sound(control)) => control.scope().cloned(),
+                Some(Kept::Quarantined) | None => None,
+            };
+            if let Some(scope) = scope {
+                self.turn(&scope);
+            }
+        }
+    }
+}
+
 /// The way in for hosts.
 #[derive(Debug, Clone)]
 pub struct Steering {
@@ -267,6 +318,10 @@ impl Steering {
     ) -> Result<Steered, Failure> {
         let _admitted = self.admission.acquire().await.map_err(|_| Failure::Stopped)?;
         asked(&self.warden, |reply| Steer { scope, command, now, reply }).await
+    }
+
+    pub(super) fn follower(&self) -> Recipient<Followed> {
+        self.warden.clone().recipient()
     }
 
     /// All scopes, for whoever closes the engine; `None` when the actor is gone.
@@ -301,13 +356,18 @@ mod tests {
         }
         let mut seen = Vec::new();
         for behind in 0..4 {
-            let picked = gate.pick(FlowTag::Dispatch, &mut agenda, (at(10.0), behind));
+            let picked =
+                gate.pick(FlowTag::Dispatch, &mut agenda, (at(10.0), behind), Peers::ALONE);
             let (identity, slot) = picked.expect("two are due");
             agenda.put_back(&identity, slot);
             seen.push(identity.to_string());
         }
         assert_eq!(seen, ["a", "b", "a", "b"]);
         assert_eq!((agenda.due_count(at(10.0)), agenda.len()), (2, 3));
-        assert_eq!(gate.pick(FlowTag::Dispatch, &mut agenda, (at(1.0), 7)), None, "none is due");
+        assert_eq!(
+            gate.pick(FlowTag::Dispatch, &mut agenda, (at(1.0), 7), Peers::ALONE),
+            None,
+            "none is due"
+        );
     }
 }

@@ -8,6 +8,7 @@ use super::controls::Gate;
 use super::message::{Act, Ask, Claim, Failure, Finish, Finished, Grant, Mark, answer};
 use super::port::{Granted, Recorded};
 use super::scribe::{Scribe, ScribeError};
+use super::start::Succession;
 use super::supervisor::Supervisor;
 use crate::agenda::Slot;
 use crate::carried::Origin;
@@ -17,22 +18,27 @@ use crate::contract::time::Timestamp;
 use crate::flows::Answers;
 use crate::health::Class;
 use crate::record::{
-    Command, Event, Identity, IllegalEvent, Lease, Policy, Proof, Refusal, State, decide, evolve,
+    Command, Event, Identity, IllegalEvent, Key, Lease, Link, Policy, Proof, Refusal, State,
+    decide, evolve,
 };
 use crate::replay;
 use actix::fut::wrap_future;
+use actix::prelude::SendError;
 use actix::{Actor, ActorFutureExt as _, Addr, AsyncContext as _, Context, Handler};
 use leasehold_journal::chunk::INLINE_BYTES_MAX;
-use leasehold_journal::{Append, AppendError, JournalError, Placed, StoreReader, StreamId};
+use leasehold_journal::{
+    Alone, Append, AppendError, JournalError, Placed, Record, StoreReader, StreamId, View,
+};
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
 /// Requests that may wait for one record.
 const MAILBOX: usize = 256;
-
-/// Registers with the next flow what a completed record leads to.
-pub(crate) type Successor<F> = Box<dyn Fn(&State<F>)>;
+/// How often a request is decided anew after another engine was faster.
+const TRIES_MAX: u8 = 32;
+/// How far the clocks of engines that share a journal may be apart, in seconds: they all go by the server's.
+const CLOCKS_APART_SECONDS: f64 = 1.0;
 
 /// What every entity of a flow shares.
 pub(crate) struct Surroundings<F: Answers> {
@@ -44,7 +50,18 @@ pub(crate) struct Surroundings<F: Answers> {
     /// What is paused.
     pub(crate) gate: Gate,
     /// Told of every record that completes.
-    pub(crate) successor: Option<Successor<F>>,
+    pub(crate) successor: Option<Succession<F>>,
+    /// Whether other engines write to the journal, too.
+    pub(crate) shared: bool,
+}
+
+/// A record that was read from the journal.
+pub(crate) struct Loaded<F: Answers> {
+    pub(crate) entity: Entity<F>,
+    /// What it was before other engines wrote to it, where they did and that was not taken over yet.
+    pub(crate) earlier: Option<Mark<F>>,
+    /// Up to where it was read.
+    pub(crate) view: View,
 }
 
 /// One record, active.
@@ -81,9 +98,12 @@ impl<F: Answers> Entity<F> {
         stream: StreamId,
         surroundings: Rc<Surroundings<F>>,
         supervisor: Addr<Supervisor<F>>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Loaded<F>, Failure> {
         let reader = &surroundings.reader;
-        let read = reader.carried(stream).and_then(|it| Ok((it, reader.read_stream(stream)?)));
+        let view = reader.view(stream);
+        let read = reader
+            .carried(stream)
+            .and_then(|it| Ok((it, reader.read_stream_to(stream, view.tip)?)));
         let (carried, records) = match read {
             Ok(read) => read,
             Err(JournalError::Corrupt { .. }) => {
@@ -95,11 +115,21 @@ impl<F: Answers> Entity<F> {
         let version = records.last().map_or(archived, |record| record.version);
         let image = carried.map(|entry| entry.image);
         let first = records.first().map(|record| record.body.clone());
-        let bodies = records.into_iter().map(|record| record.body);
-        let state = replay::state_of(stream, image.as_deref(), bodies)
-            .map_err(|_| Failure::Refused(Refusal::StateInvalid))?;
+        let folded = |records: &mut dyn Iterator<Item = Record>| {
+            replay::state_of(stream, image.as_deref(), records.map(|record| record.body))
+                .map_err(|_| Failure::Refused(Refusal::StateInvalid))
+        };
+        let earlier = match view.known {
+            None => None,
+            Some(known) => {
+                let before = records.iter().filter(|record| record.version <= known).cloned();
+                let state = folded(&mut before.collect::<Vec<_>>().into_iter())?;
+                Some(Mark::of(&state, surroundings.expected))
+            }
+        };
+        let state = folded(&mut records.into_iter())?;
         let payload = Origin { image, first }.payload::<F>();
-        Ok(Self {
+        let entity = Self {
             identity,
             stream,
             version,
@@ -108,7 +138,25 @@ impl<F: Answers> Entity<F> {
             surroundings,
             supervisor,
             in_hand: false,
-        })
+        };
+        Ok(Loaded { entity, earlier, view })
+    }
+
+    /// Its stream.
+    pub(crate) fn stream(&self) -> StreamId {
+        self.stream
+    }
+
+    /// The time of a decision. What another engine wrote a moment ago, by its own idea of the clock that all
+    /// go by, is not in the future.
+    fn decided_at(&self, now: Timestamp) -> Timestamp {
+        match self.state.record() {
+            Some(record) if self.surroundings.shared => {
+                let ahead = record.updated_at.seconds() - now.seconds();
+                if ahead <= CLOCKS_APART_SECONDS { now.max(record.updated_at) } else { now }
+            }
+            Some(_) | None => now,
+        }
     }
 
     fn recorded(&self, changed: bool) -> Recorded<F> {
@@ -152,7 +200,10 @@ impl<F: Answers> Entity<F> {
             let small = bodies.iter().all(|body| body.len() <= INLINE_BYTES_MAX);
             self.payload = small.then(|| payload.clone());
         }
-        Ok((next, Append { stream: self.stream, expected_version: self.version, bodies }))
+        Ok((
+            next,
+            Append { stream: self.stream, expected_version: self.version, bodies, alone: None },
+        ))
     }
 
     /// Takes over what is durable now and answers the marks before and after.
@@ -166,8 +217,8 @@ impl<F: Answers> Entity<F> {
         ) {
             self.payload = None;
         }
-        if let (State::Completed { .. }, Some(tell)) = (&self.state, &self.surroundings.successor) {
-            tell(&self.state);
+        if let (State::Completed { .. }, Some(next)) = (&self.state, &self.surroundings.successor) {
+            (next.tell)(&self.state);
         }
         (before, self.mark())
     }
@@ -194,6 +245,20 @@ impl<F: Answers> Entity<F> {
     }
 }
 
+/// The append with the condition that nobody else has begun anything under this name.
+fn alone(append: Append, name: Option<Key>, told: u64) -> Append {
+    let alone = name.map(|key| Alone { name: u64::from(key).to_be_bytes(), told });
+    Append { alone, ..append }
+}
+
+/// A message that was not taken, and why.
+fn refused<T>(error: SendError<T>) -> (Failure, T) {
+    match error {
+        SendError::Full(message) => (Failure::Busy, message),
+        SendError::Closed(message) => (Failure::Stopped, message),
+    }
+}
+
 /// What an append came to, as the caller sees it.
 pub(super) fn settled(
     result: Result<Result<Placed, ScribeError>, oneshot::error::RecvError>,
@@ -201,7 +266,10 @@ pub(super) fn settled(
     match result {
         Ok(Ok(placed)) => Ok(placed),
         // Another entity of the same record wrote first (after a restart); this one is stale.
-        Ok(Err(ScribeError::Append(AppendError::Conflict { .. }))) => Err(Failure::Busy),
+        // Or another engine did.
+        Ok(Err(ScribeError::Append(AppendError::Conflict { .. } | AppendError::NotAlone))) => {
+            Err(Failure::Busy)
+        }
         Ok(Err(ScribeError::Append(AppendError::Size))) => {
             Err(Failure::Journal(JournalError::TooLarge))
         }
@@ -218,8 +286,14 @@ impl<F: Answers> Handler<Act<F>> for Entity<F> {
     type Result = ();
 
     fn handle(&mut self, act: Act<F>, context: &mut Self::Context) {
-        let Act { ask, now, reply, .. } = act;
+        let Act { ask, now, reply, tries, told, .. } = act;
         self.in_hand = true;
+        let again = self.surroundings.shared.then(|| ask.clone());
+        let (asked_at, now) = (now, self.decided_at(now));
+        let name = match &ask {
+            Ask::Do(Command::Register { binding, .. }) => F::unique_key(binding),
+            Ask::Do(_) | Ask::Read => None,
+        };
         let planned =
             match ask {
                 Ask::Read => Ok(None),
@@ -242,7 +316,7 @@ impl<F: Answers> Handler<Act<F>> for Entity<F> {
                 return;
             }
         };
-        let durable = self.surroundings.scribe.append(append);
+        let durable = self.surroundings.scribe.append(alone(append, name, told));
         context.wait(wrap_future(durable).map(move |result, entity: &mut Self, _| {
             match settled(result) {
                 Ok(placed) => {
@@ -252,7 +326,15 @@ impl<F: Answers> Handler<Act<F>> for Entity<F> {
                 }
                 Err(failure) => {
                     entity.finish(Finished::Unknown);
-                    answer(reply, Err(failure));
+                    match again {
+                        // Another engine was faster: what it did may change the answer.
+                        Some(ask) if failure == Failure::Busy && tries < TRIES_MAX => {
+                            let identity = entity.identity.clone();
+                            let (now, tries) = (asked_at, tries + 1);
+                            entity.ask_again(Act { identity, ask, now, reply, tries, told: 0 });
+                        }
+                        Some(_) | None => answer(reply, Err(failure)),
+                    }
                 }
             }
         }));
@@ -263,7 +345,7 @@ impl<F: Answers> Handler<Grant<F>> for Entity<F> {
     type Result = ();
 
     fn handle(&mut self, grant: Grant<F>, context: &mut Self::Context) {
-        let Grant { claim, slot } = grant;
+        let Grant { claim, slot, told } = grant;
         self.in_hand = true;
         if claim.reply.is_closed() {
             let now = self.mark();
@@ -281,14 +363,20 @@ impl<F: Answers> Handler<Grant<F>> for Entity<F> {
         let token_sha256 = claim.token.sha256();
         let command =
             Command::Claim { owner: claim.owner.clone(), token_sha256, lease: claim.lease };
-        let planned = decide(&self.surroundings.policy, &self.state, command, claim.now)
+        let now = self.decided_at(claim.now);
+        let planned = decide(&self.surroundings.policy, &self.state, command, now)
             .map_err(Failure::Refused)
             .and_then(|events| self.plan(&events));
         let (next, append) = match planned {
             Ok(planned) => planned,
             Err(failure) => return self.not_claimed(slot, claim, failure),
         };
-        let durable = self.surroundings.scribe.append(append);
+        // What this record waits for may just have been begun by another engine (D5).
+        let name = match slot.link() {
+            Link::Waits(key) => Some(key),
+            Link::Holds(_) | Link::None => None,
+        };
+        let durable = self.surroundings.scribe.append(alone(append, name, told));
         context.wait(wrap_future(durable).map(move |result, entity: &mut Self, _| {
             match settled(result) {
                 Ok(placed) => {
@@ -302,7 +390,7 @@ impl<F: Answers> Handler<Grant<F>> for Entity<F> {
                 }
                 Err(failure) => {
                     entity.finish(Finished::Unknown);
-                    answer(claim.reply, Err(failure));
+                    entity.claim_again(claim, failure);
                 }
             }
         }));
@@ -320,9 +408,30 @@ impl<F: Answers> Entity<F> {
     fn give_back(&self, proof: Proof<F>, now: Timestamp) {
         let (reply, _) = oneshot::channel();
         let ask = Ask::Do(Command::Release { proof });
-        let release = Act { identity: self.identity.clone(), ask, now, reply };
+        let release = Act::new(self.identity.clone(), ask, now, reply);
         if self.supervisor.try_send(release).is_err() {
             tracing::warn!(code = "engine_busy", "a lease nobody holds has to run out");
+        }
+    }
+
+    /// Has a request decided on what the journal says now.
+    fn ask_again(&self, act: Act<F>) {
+        if let Err(error) = self.supervisor.try_send(act) {
+            let (failure, act) = refused(error);
+            answer(act.reply, Err(failure));
+        }
+    }
+
+    /// Another engine took the record; the claim goes on to another one.
+    fn claim_again(&self, claim: Claim<F>, failure: Failure) {
+        let faster = self.surroundings.shared && failure == Failure::Busy;
+        if !faster || claim.misses == u8::MAX {
+            return answer(claim.reply, Err(failure));
+        }
+        let claim = Claim { misses: claim.misses + 1, ..claim };
+        if let Err(error) = self.supervisor.try_send(claim) {
+            let (failure, claim) = refused(error);
+            answer(claim.reply, Err(failure));
         }
     }
 

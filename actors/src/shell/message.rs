@@ -35,6 +35,7 @@ pub enum Failure {
 pub(crate) type Answer<T> = oneshot::Sender<Result<T, Failure>>;
 
 /// What is asked of one record.
+#[derive(Clone)]
 pub(crate) enum Ask<F: Flow> {
     /// Its state.
     Read,
@@ -48,6 +49,21 @@ pub(crate) struct Act<F: Flow> {
     pub(crate) ask: Ask<F>,
     pub(crate) now: Timestamp,
     pub(crate) reply: Answer<Recorded<F>>,
+    /// How often another engine was faster.
+    pub(crate) tries: u8,
+    /// The last sequence number of other engines that its supervisor was told of.
+    pub(crate) told: u64,
+}
+
+impl<F: Flow> Act<F> {
+    pub(crate) fn new(
+        identity: Identity,
+        ask: Ask<F>,
+        now: Timestamp,
+        reply: Answer<Recorded<F>>,
+    ) -> Self {
+        Self { identity, ask, now, reply, tries: 0, told: 0 }
+    }
 }
 
 /// A request for the next due record.
@@ -70,6 +86,8 @@ pub(crate) struct Grant<F: Flow> {
     pub(crate) claim: Claim<F>,
     /// Where the record was in the agenda.
     pub(crate) slot: Slot<Class<F::Facet>>,
+    /// As in [`Act`].
+    pub(crate) told: u64,
 }
 
 /// What the supervisor needs to know of a state.
@@ -115,6 +133,14 @@ pub(crate) enum Finished<F: Flow> {
 pub(crate) struct Finish<F: Flow> {
     pub(crate) identity: Identity,
     pub(crate) finished: Finished<F>,
+}
+
+/// Tells that other engines may have written something.
+#[derive(Clone, Copy)]
+pub(crate) struct Followed;
+
+impl Message for Followed {
+    type Result = ();
 }
 
 /// Asks for the flow's health.

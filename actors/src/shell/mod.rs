@@ -10,6 +10,7 @@
 //! | [`entity`] | one actor per active record |
 //! | [`supervisor`] | one actor per flow: agenda, activation, passivation, expiry, restarts |
 //! | [`roster`], [`reservations`] | which records are active; who has which second identity |
+//! | [`following`] | what other engines of a shared journal did |
 //! | [`controls`], [`shelf`] | what is paused, and the records that are put aside for it |
 //! | [`projector`] | one actor per flow: health |
 //! | [`waking`] | when there is something to do |
@@ -21,6 +22,7 @@
 pub mod checkpoint;
 pub mod controls;
 pub mod entity;
+pub mod following;
 pub mod message;
 pub mod port;
 pub mod projector;

@@ -101,7 +101,7 @@ impl<F: Answers> Port<F> {
         command: Command<F>,
         now: Timestamp,
     ) -> Result<Recorded<F>, Failure> {
-        self.ask(|reply| Act { identity, ask: Ask::Do(command), now, reply }).await
+        self.ask(|reply| Act::new(identity, Ask::Do(command), now, reply)).await
     }
 
     /// Reads one record; [`State::Vacant`] for one that is not there.
@@ -109,7 +109,7 @@ impl<F: Answers> Port<F> {
     /// # Errors
     /// [`Failure`].
     pub async fn read(&self, identity: Identity, now: Timestamp) -> Result<State<F>, Failure> {
-        let recorded = self.ask(|reply| Act { identity, ask: Ask::Read, now, reply }).await?;
+        let recorded = self.ask(|reply| Act::new(identity, Ask::Read, now, reply)).await?;
         Ok(recorded.state)
     }
 

@@ -37,10 +37,19 @@ impl Reservations {
         self.pending.is_empty().then(|| owners.collect())
     }
 
+    /// Another engine registered a record with this one.
+    pub(crate) fn owned_elsewhere(&mut self, record: &Identity, has: Option<Key>) {
+        if let Some(key) = has {
+            self.owners.insert(key, record.clone());
+        }
+    }
+
     /// A registration ended, with the record having this one, or none: what was kept beside is free.
     pub(crate) fn settle(&mut self, record: &Identity, has: Option<Key>) {
         if let Some(key) = self.pending.remove(record)
             && Some(key) != has
+            // Unless another engine's record has it meanwhile.
+            && self.owners.get(&key) == Some(record)
         {
             self.owners.remove(&key);
         }

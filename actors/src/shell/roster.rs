@@ -21,6 +21,8 @@ struct Active<F: Answers> {
     busy: u32,
     used: u64,
     mark: Mark<F>,
+    /// Another engine wrote to the record while a request was on its way.
+    is_outdated: bool,
 }
 
 /// The active records.
@@ -51,7 +53,8 @@ impl<F: Answers> Roster<F> {
 
     /// Adds a record that was activated.
     pub(crate) fn add(&mut self, identity: Identity, address: Addr<Entity<F>>, mark: Mark<F>) {
-        self.active.insert(identity, Active { address, busy: 0, used: 0, mark });
+        self.active
+            .insert(identity, Active { address, busy: 0, used: 0, mark, is_outdated: false });
     }
 
     /// Notes that a request is on its way to the record, and answers where it is; `None` for one that
@@ -86,6 +89,23 @@ impl<F: Answers> Roster<F> {
                 self.restarts.remove(&oldest);
             }
         }
+    }
+
+    /// Another engine wrote to the record. Whether its actor is at something, so that it has to be looked at
+    /// again when it is not.
+    pub(crate) fn outdate(&mut self, identity: &Identity) -> bool {
+        match self.active.get_mut(identity) {
+            Some(active) => {
+                active.is_outdated = active.busy > 0;
+                active.is_outdated
+            }
+            None => false,
+        }
+    }
+
+    /// Whether the record is to be looked at again now.
+    pub(crate) fn is_outdated(&self, identity: &Identity) -> bool {
+        self.active.get(identity).is_some_and(|active| active.is_outdated && active.busy == 0)
     }
 
     /// The record's actor died, and what was on its way to it with it.

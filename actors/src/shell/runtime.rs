@@ -5,9 +5,9 @@
 
 use super::checkpoint::Supervisors;
 use super::controls::{Gate, Steering, Warden};
-use super::message::Failure;
+use super::message::{Failure, Followed};
 use super::port::Port;
-use super::scribe::Scribe;
+use super::scribe::{Others, Scribe};
 use super::start::{Origins, Shared, start_flow, succession, take};
 use crate::checkpoint::{self, AllMarks};
 use crate::contract::text::Sha256;
@@ -274,7 +274,11 @@ fn live(
         },
         &mut |item| take(&mut replays, item),
     );
-    let result = opened.and_then(|(store, reader)| Ok((Scribe::start(store)?, reader)));
+    let (told, mut followed) = watch::channel(0);
+    let result = opened.and_then(|(store, reader)| {
+        let others = reader.is_shared().then(|| Others { reader: Arc::clone(&reader), told });
+        Ok((Scribe::start(store, others)?, reader))
+    });
     let ((scribe, writer, watch), reader) = match result {
         Ok(opened) => opened,
         Err(error) => return tell(started, Err(error)),
@@ -300,6 +304,15 @@ fn live(
             Ok(running) => running,
             Err(error) => return tell(started, Err(error)),
         };
+        let listeners = supervisors.followers();
+        actix_rt::spawn(async move {
+            while followed.changed().await.is_ok() {
+                for listener in &listeners {
+                    // Past the bound of its mailbox: what others did is taken over before what is asked next.
+                    listener.do_send(Followed);
+                }
+            }
+        });
         tell(started, Ok(Started { ports, reader, latest, resumed }));
         // Something is sent at a quiet end; any other one drops the sender.
         if stopped.await.is_ok() {

@@ -1,7 +1,8 @@
 //! The single writer, on its own thread.
 //!
 //! Owns group commit: what arrives while a commit is on its way to the disk is the next commit. No
-//! timer: a lone request waits for nobody. Must not know what is written.
+//! timer: a lone request waits for nobody. Where engines share the journal, it also looks from time to time
+//! what the others wrote, and says so. Must not know what is written.
 //!
 //! A thread and not an actor: one commit takes everything that waits, and a mailbox hands out one
 //! message at a time.
@@ -10,11 +11,11 @@
 //! under way once a second: one that is still there a minute later is given up. Its outcome is unknown,
 //! as after any failed commit, and nothing more is written in this life.
 
-use leasehold_journal::{Append, AppendError, JournalError, Placed, Store};
+use leasehold_journal::{Append, AppendError, JournalError, Placed, Store, StoreReader};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 /// Appends in one commit at most.
 const GROUP_MAX: usize = 4096;
@@ -24,6 +25,10 @@ const GROUP_BYTES: usize = 8 * 1024 * 1024;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Looks after which a commit is given up; a disk that takes so long is as good as gone.
 const PATIENCE: u32 = 60;
+
+/// The shortest and the longest time between two looks at what others wrote, while nothing is written here:
+/// engines that were started together do not look together for long.
+const POLL: (Duration, Duration) = (Duration::from_millis(120), Duration::from_millis(240));
 
 /// Why an append is not known to be durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +68,19 @@ fn look(desk: &Desk) -> MutexGuard<'_, Underway> {
     desk.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The other engines of a shared journal.
+pub(crate) struct Others {
+    pub(crate) reader: Arc<dyn StoreReader>,
+    /// Counts up whenever there may be something to take over, and now and then.
+    pub(crate) told: watch::Sender<u64>,
+}
+
+impl Others {
+    fn tell(&self) {
+        self.told.send_modify(|told| *told += 1);
+    }
+}
+
 /// Hands appends to the writer.
 #[derive(Clone)]
 pub(crate) struct Scribe {
@@ -89,14 +107,17 @@ impl Scribe {
     ///
     /// # Errors
     /// [`JournalError::Storage`] when the system gives no thread.
-    pub(crate) fn start(store: Box<dyn Store>) -> Result<(Self, Writer, Watch), JournalError> {
+    pub(crate) fn start(
+        store: Box<dyn Store>,
+        others: Option<Others>,
+    ) -> Result<(Self, Writer, Watch), JournalError> {
         let (entries, inbox) = mpsc::channel();
         let (desk, inbox) = (Desk::default(), Arc::new(Mutex::new(inbox)));
         let watch = Watch { desk: Arc::clone(&desk), inbox: Arc::clone(&inbox), seen: 0, times: 0 };
         let writing = Arc::clone(&desk);
         let thread = std::thread::Builder::new()
             .name("leasehold-scribe".to_owned())
-            .spawn(move || write_until_alone(store, &inbox, &writing))?;
+            .spawn(move || write_until_alone(store, others, &inbox, &writing))?;
         Ok((Self { entries, desk: Arc::clone(&desk) }, Writer { thread, desk }, watch))
     }
 
@@ -123,8 +144,23 @@ impl Scribe {
     }
 }
 
-fn write_until_alone(mut store: Box<dyn Store>, inbox: &Inbox, desk: &Desk) {
-    while let Some((appends, waiting)) = gather(inbox) {
+fn write_until_alone(
+    mut store: Box<dyn Store>,
+    others: Option<Others>,
+    inbox: &Inbox,
+    desk: &Desk,
+) {
+    let mut polls = 0;
+    loop {
+        let (appends, waiting) = match gather(inbox, others.as_ref().map(|_| poll(polls))) {
+            Gathered::Group(appends, waiting) => (appends, waiting),
+            Gathered::Nothing => {
+                polls += 1;
+                look_at_others(store.as_mut(), others.as_ref());
+                continue;
+            }
+            Gathered::End => break,
+        };
         {
             let mut underway = look(desk);
             underway.number += 1;
@@ -133,6 +169,9 @@ fn write_until_alone(mut store: Box<dyn Store>, inbox: &Inbox, desk: &Desk) {
         }
         let committed = store.commit(&appends);
         let Some(waiting) = look(desk).waiting.take() else { return };
+        if let Some(others) = others.as_ref().filter(|others| others.reader.has_moved()) {
+            others.tell();
+        }
         let answers = match committed {
             Ok(answers) => {
                 answers.into_iter().map(|answer| answer.map_err(ScribeError::Append)).collect()
@@ -155,6 +194,23 @@ fn write_until_alone(mut store: Box<dyn Store>, inbox: &Inbox, desk: &Desk) {
         && let Err(error) = store.leave(&note)
     {
         tracing::warn!(code = error.code(), "no checkpoint is left");
+    }
+}
+
+/// The time until the next look at what others wrote.
+fn poll(polls: u32) -> Duration {
+    let (shortest, longest) = POLL;
+    // Steps of the golden ratio: no two of them in a row are alike.
+    let spread = (longest - shortest).as_millis() as u32;
+    shortest + Duration::from_millis(u64::from(polls.wrapping_mul(79) % spread.max(1)))
+}
+
+fn look_at_others(store: &mut dyn Store, others: Option<&Others>) {
+    if let Err(error) = store.follow() {
+        tracing::warn!(code = error.code(), "what others wrote cannot be read");
+    }
+    if let Some(others) = others {
+        others.tell();
     }
 }
 
@@ -211,10 +267,28 @@ fn tell(done: oneshot::Sender<Answer>, answer: Answer) {
     }
 }
 
-/// Waits for an append and takes all that arrived with it; `None` when there will be no more.
-fn gather(inbox: &Inbox) -> Option<(Vec<Append>, Waiting)> {
+/// What waiting came to.
+enum Gathered {
+    /// Appends, and who waits for them.
+    Group(Vec<Append>, Waiting),
+    /// Nothing came in time.
+    Nothing,
+    /// There will be no more.
+    End,
+}
+
+/// Waits for an append, no longer than it may, and takes all that arrived with it.
+fn gather(inbox: &Inbox, patience: Option<Duration>) -> Gathered {
     let inbox = inbox.lock().unwrap_or_else(PoisonError::into_inner);
-    let first = inbox.recv().ok()?;
+    let first = match patience {
+        None => inbox.recv().map_err(|_| mpsc::RecvTimeoutError::Disconnected),
+        Some(patience) => inbox.recv_timeout(patience),
+    };
+    let first = match first {
+        Ok(first) => first,
+        Err(mpsc::RecvTimeoutError::Timeout) => return Gathered::Nothing,
+        Err(mpsc::RecvTimeoutError::Disconnected) => return Gathered::End,
+    };
     let mut bytes = size(&first.append);
     let (mut appends, mut waiting) = (vec![first.append], vec![first.done]);
     loop {
@@ -227,7 +301,7 @@ fn gather(inbox: &Inbox) -> Option<(Vec<Append>, Waiting)> {
         }
         // Whoever is about to append something may do so first, where a processor is wanted.
         if appends.len() == before {
-            return Some((appends, waiting));
+            return Gathered::Group(appends, waiting);
         }
         std::thread::yield_now();
     }
@@ -258,6 +332,10 @@ mod tests {
             Ok(vec![Ok(Placed { sequence: 1, version: 1 }); batch.len()])
         }
 
+        fn follow(&mut self) -> Result<bool, JournalError> {
+            Ok(false)
+        }
+
         fn settle_anchor(&mut self) -> Result<(), JournalError> {
             Ok(())
         }
@@ -265,7 +343,7 @@ mod tests {
 
     fn append() -> Append {
         let stream = StreamId([1; 16]);
-        Append { stream, expected_version: 0, bodies: vec![b"body".to_vec()] }
+        Append { stream, expected_version: 0, bodies: vec![b"body".to_vec()], alone: None }
     }
 
     type Ends = (mpsc::Receiver<()>, mpsc::Sender<()>);
@@ -274,7 +352,7 @@ mod tests {
         let (reached, at_the_disk) = mpsc::channel();
         let (let_go, release) = mpsc::channel();
         let store = Box::new(Hanging { reached, release });
-        let (scribe, writer, watch) = Scribe::start(store).expect("a thread");
+        let (scribe, writer, watch) = Scribe::start(store, None).expect("a thread");
         (scribe, writer, watch, (at_the_disk, let_go))
     }
 
@@ -322,6 +400,10 @@ mod tests {
             Ok(vec![Ok(Placed { sequence: 1, version: 1 }); batch.len()])
         }
 
+        fn follow(&mut self) -> Result<bool, JournalError> {
+            Ok(false)
+        }
+
         fn settle_anchor(&mut self) -> Result<(), JournalError> {
             Ok(())
         }
@@ -337,7 +419,8 @@ mod tests {
             [(false, Ok(b"note".to_vec())), (true, Err(mpsc::RecvError))]
         {
             let (left, notes) = mpsc::channel();
-            let (scribe, writer, watch) = Scribe::start(Box::new(Noting(left))).expect("a thread");
+            let (scribe, writer, watch) =
+                Scribe::start(Box::new(Noting(left)), None).expect("a thread");
             assert!(scribe.append(append()).blocking_recv().is_ok());
             scribe.leave(b"note".to_vec());
             if written_after {

@@ -4,7 +4,7 @@
 //! left. Must hold no rule: what is handed over is [`crate::flows::handover`]'s.
 
 use super::controls::Gate;
-use super::entity::{Successor, Surroundings};
+use super::entity::Surroundings;
 use super::message::{AbandonAll, Act, Ask, Failure, Mark, asked};
 use super::port::Port;
 use super::projector::Projector;
@@ -210,25 +210,26 @@ pub(crate) async fn start_flow<F: Answers>(
     successor: Option<Succession<F>>,
     shared: &Shared,
 ) -> Result<Running<F>, JournalError> {
-    let (successor, registered) =
-        successor.map(|Succession { tell, registered }| (tell, registered)).unzip();
+    let registered = successor.as_ref().map(|succession| &succession.registered);
     let Beginning { agenda, tally, keys, latest, missing } =
-        Beginning::of(origin, options.expected, registered.as_ref());
+        Beginning::of(origin, options.expected, registered);
     let surroundings = Rc::new(Surroundings {
         scribe: shared.scribe.clone(),
         reader: Arc::clone(&shared.reader),
         policy: options.policy,
         expected: options.expected,
         gate: shared.gate.clone(),
+        shared: shared.reader.is_shared(),
         successor,
     });
-    if let Some(tell) = &surroundings.successor {
-        missing.iter().for_each(tell);
+    if let Some(succession) = &surroundings.successor {
+        missing.iter().for_each(&succession.tell);
     }
     let (moves, moved) = watch::channel(0);
     let projector = Projector::begin(tally);
     let supervisor = Supervisor::begin(agenda, keys, latest, projector, surroundings, moves);
-    if let Some(now) = shared.abandon_at {
+    // Of a shared journal nobody knows whether the engine of a lease is gone.
+    if let Some(now) = shared.abandon_at.filter(|_| !shared.reader.is_shared()) {
         end_leases(&supervisor, now).await?;
     }
     let port = Port::new(supervisor.clone(), Arc::clone(&shared.admission), moved);
@@ -246,12 +247,15 @@ async fn end_leases<F: Answers>(
 }
 
 /// Whether what a record leads to is registered already.
-type IsRegistered<F> = Box<dyn Fn(&State<F>) -> bool>;
+pub(super) type IsRegistered<F> = Box<dyn Fn(&State<F>) -> bool>;
+
+type Successor<F> = Box<dyn Fn(&State<F>)>;
 
 /// How a flow hands over.
 pub(crate) struct Succession<F: Answers> {
-    tell: Successor<F>,
-    registered: IsRegistered<F>,
+    /// Registers with the next flow what a completed record leads to.
+    pub(super) tell: Successor<F>,
+    pub(super) registered: IsRegistered<F>,
 }
 
 /// The way from flow `P` to a flow that runs.
@@ -275,7 +279,7 @@ where
         tracing::debug!(to, "handing over");
         let (reply, done) = oneshot::channel();
         handing_over.send_modify(|count| *count += 1);
-        let act = Act { identity, ask: Ask::Do(command), now: at, reply };
+        let act = Act::new(identity, Ask::Do(command), at, reply);
         let sent = supervisor.try_send(act).map_err(Failure::from);
         let handing_over = handing_over.clone();
         let not_handed_over = Arc::clone(&not_handed_over);
@@ -373,7 +377,7 @@ mod tests {
         let disk = MemoryDisk::new();
         let log = Log::open(disk.medium(), options, &mut |_| Ok(())).expect("a new journal");
         let reader = Arc::new(log.reader());
-        let (scribe, _, _) = Scribe::start(Box::new(log)).expect("a thread");
+        let (scribe, _, _) = Scribe::start(Box::new(log), None).expect("a thread");
         Shared {
             scribe,
             reader,

@@ -3,7 +3,8 @@
 //! Owns the flow's agenda and roster. Holds no rule: expiry, claims and refusals are decided by the
 //! records; the order of due records by the agenda.
 
-use super::entity::{Entity, Surroundings};
+use super::entity::{Entity, Loaded, Surroundings};
+use super::following::Others;
 use super::message::{
     AbandonAll, Act, Ask, Claim, Failure, Finish, Finished, Grant, Health, answer,
 };
@@ -39,12 +40,14 @@ pub(crate) struct Supervisor<F: Answers> {
     /// Due records of paused sites.
     pub(super) shelf: Shelf<Class<F::Facet>>,
     pub(super) roster: Roster<F>,
-    damaged: HashSet<Identity>,
+    pub(super) damaged: HashSet<Identity>,
     pub(super) counts: Counts<F>,
     pub(super) surroundings: Rc<Surroundings<F>>,
-    keys: Reservations,
+    pub(super) keys: Reservations,
     /// The latest time anything happened, in earlier lives too.
-    latest: Option<Timestamp>,
+    pub(super) latest: Option<Timestamp>,
+    /// What other engines did.
+    pub(super) others: Others<F>,
     /// The leases of this life.
     pub(super) tenures: Tenures,
     /// Claims that wait for expired leases to be ended; `None` while none are being ended.
@@ -75,6 +78,7 @@ impl<F: Answers> Supervisor<F> {
                 surroundings,
                 keys: Reservations::of(keys),
                 latest,
+                others: Others::default(),
                 tenures,
                 held,
                 moves,
@@ -82,33 +86,39 @@ impl<F: Answers> Supervisor<F> {
         })
     }
 
-    fn load(&self, identity: &Identity, me: Addr<Self>) -> Result<Entity<F>, Failure> {
+    fn load(&self, identity: &Identity, me: Addr<Self>) -> Result<Loaded<F>, Failure> {
         let stream = stream_of(F::TAG, identity.as_str());
         Entity::load(identity.clone(), stream, Rc::clone(&self.surroundings), me)
     }
 
-    /// Activates the record when it rests.
-    fn activate(&mut self, identity: &Identity, me: Addr<Self>) -> Result<(), Failure> {
+    /// Activates the record when it rests. Whether other engines had moved it meanwhile.
+    fn activate(&mut self, identity: &Identity, me: Addr<Self>) -> Result<bool, Failure> {
         if self.damaged.contains(identity) {
             return Err(Failure::Refused(Refusal::StateInvalid));
         }
-        let entity = self.load(identity, me)?;
-        let mark = entity.mark();
+        let Loaded { entity, earlier, view } = self.load(identity, me)?;
+        let (mark, moved) = (entity.mark(), earlier.is_some());
+        if let Some(earlier) = earlier {
+            self.moved_elsewhere(identity, &earlier, &mark);
+            self.surroundings.reader.took_over(entity.stream(), view);
+        }
         self.roster.add(identity.clone(), entity.into_actor(), mark);
-        Ok(())
+        Ok(moved)
     }
 
-    /// The record's actor, which has a request more on its way from now on.
+    /// The record's actor, which has a request more on its way from now on, and whether other engines had
+    /// moved the record.
     fn begin_at(
         &mut self,
         identity: &Identity,
         me: &Addr<Self>,
-    ) -> Result<Addr<Entity<F>>, Failure> {
+    ) -> Result<(Addr<Entity<F>>, bool), Failure> {
         if let Some(address) = self.roster.begin(identity) {
-            return Ok(address);
+            return Ok((address, false));
         }
-        self.activate(identity, me.clone())?;
-        self.roster.begin(identity).ok_or(Failure::Stopped)
+        let moved = self.activate(identity, me.clone())?;
+        let address = self.roster.begin(identity).ok_or(Failure::Stopped)?;
+        Ok((address, moved))
     }
 
     /// Keeps the record's other identity for it, and answers whether that is new; `None` when it is
@@ -118,14 +128,18 @@ impl<F: Answers> Supervisor<F> {
         F::unique_key(binding).map_or(Some(false), |key| self.keys.reserve(&act.identity, key))
     }
 
-    fn forward(&mut self, act: Act<F>, me: &Addr<Self>) {
+    fn forward(&mut self, mut act: Act<F>, me: &Addr<Self>) {
+        if act.tries > 0 {
+            self.take_over(me);
+        }
+        act.told = self.others.told;
         let identity = act.identity.clone();
         let Some(reserved) = self.reserve(&act) else {
             answer(act.reply, Err(Failure::Refused(Refusal::IdempotencyCollision)));
             return;
         };
         let (reply, failure) = match self.begin_at(&identity, me) {
-            Ok(address) => {
+            Ok((address, _)) => {
                 let Err(error) = address.try_send(act) else { return };
                 self.roster.end(&identity, None);
                 (error.into_inner().reply, Failure::Busy)
@@ -142,16 +156,23 @@ impl<F: Answers> Supervisor<F> {
     /// reached goes back to where it was.
     fn pick(&mut self, mut claim: Claim<F>, me: &Addr<Self>) {
         while !claim.reply.is_closed() {
-            let gate = &self.surroundings.gate;
+            let Surroundings { gate, reader, .. } = self.surroundings.as_ref();
             let at = (claim.now, claim.behind);
-            let Some((identity, slot)) = gate.pick(F::TAG, &mut self.agenda, at) else {
+            let picked = gate.pick(F::TAG, &mut self.agenda, at, reader.peers());
+            let Some((identity, slot)) = picked else {
                 answer(claim.reply, Ok(None));
                 return;
             };
             let failure = match self.begin_at(&identity, me) {
-                Ok(address) => {
+                // It is where it belongs now.
+                Ok((_, true)) => {
+                    self.roster.end(&identity, None);
+                    continue;
+                }
+                Ok((address, false)) => {
                     let ends_at = claim.steady_seconds + claim.lease.seconds();
-                    match address.try_send(Grant { claim, slot }) {
+                    let told = self.others.told;
+                    match address.try_send(Grant { claim, slot, told }) {
                         Ok(()) => return self.tenures.begin(identity, ends_at),
                         Err(error) => {
                             self.roster.end(&identity, None);
@@ -173,7 +194,7 @@ impl<F: Answers> Supervisor<F> {
     }
 
     /// Leaves a record alone that does not replay; `slot` is where it was in the agenda.
-    fn quarantine(&mut self, identity: &Identity, slot: Slot<Class<F::Facet>>) {
+    pub(super) fn quarantine(&mut self, identity: &Identity, slot: Slot<Class<F::Facet>>) {
         tracing::error!(
             code = "record_quarantined",
             flow = F::TAG.name(),
@@ -192,11 +213,12 @@ impl<F: Answers> Supervisor<F> {
     }
 
     /// Asks the journal what became of a record whose actor does not know.
-    fn reconcile(&mut self, identity: &Identity, me: Addr<Self>, died_too_often: bool) {
+    pub(super) fn reconcile(&mut self, identity: &Identity, me: Addr<Self>, died_too_often: bool) {
         let Some(known) = self.roster.drop(identity) else { return };
         self.shelf.forget(identity);
         let slot = match self.load(identity, me) {
-            Ok(entity) => {
+            Ok(Loaded { entity, view, .. }) => {
+                self.surroundings.reader.took_over(entity.stream(), view);
                 let found = entity.mark();
                 self.keys.settle(identity, found.unique);
                 self.latest = self.latest.max(found.updated_at);
@@ -248,7 +270,8 @@ impl<F: Answers> Supervisor<F> {
             }
             let (reply, receiver) = oneshot::channel();
             answers.push(receiver);
-            self.forward(Act { identity, ask: Ask::Do(command()), now, reply }, &context.address());
+            let act = Act::new(identity, Ask::Do(command()), now, reply);
+            self.forward(act, &context.address());
         }
         let all = async move {
             let mut fault = None;
@@ -325,11 +348,15 @@ impl<F: Answers> Handler<Finish<F>> for Supervisor<F> {
 
     fn handle(&mut self, finish: Finish<F>, context: &mut Self::Context) {
         let Finish { identity, finished } = finish;
+        let moved = identity.clone();
         if !matches!(finished, Finished::Moved { .. }) {
             self.roster.end(&identity, None);
         }
         match finished {
-            Finished::Unchanged => return self.keys.settle(&identity, None),
+            Finished::Unchanged => {
+                self.keys.settle(&identity, None);
+                return self.look_again(&identity, context.address());
+            }
             Finished::Moved { before, after } => {
                 self.keys.settle(&identity, after.unique);
                 if !matches!(after.slot, Slot::Leased { .. }) {
@@ -358,13 +385,19 @@ impl<F: Answers> Handler<Finish<F>> for Supervisor<F> {
                 self.quarantine(&identity, slot);
                 self.pick(again, &context.address());
             }
-            Finished::Unknown => self.reconcile(&identity, context.address(), false),
+            Finished::Unknown => {
+                if self.surroundings.shared {
+                    self.tenures.end(&identity);
+                }
+                self.reconcile(&identity, context.address(), false);
+            }
             Finished::Died => {
                 self.roster.died(&identity);
                 let too_often = !self.roster.may_restart(&identity);
                 self.reconcile(&identity, context.address(), too_often);
             }
         }
+        self.look_again(&moved, context.address());
         self.moves.send_modify(|moves| *moves += 1);
     }
 }

@@ -41,6 +41,10 @@ impl Store for Timed {
         committed
     }
 
+    fn follow(&mut self) -> Result<bool, JournalError> {
+        self.store.follow()
+    }
+
     fn settle_anchor(&mut self) -> Result<(), JournalError> {
         self.store.settle_anchor()
     }
@@ -65,6 +69,10 @@ mod tests {
             Ok(batch.iter().map(|_| Err(AppendError::Size)).collect())
         }
 
+        fn follow(&mut self) -> Result<bool, JournalError> {
+            Ok(false)
+        }
+
         fn settle_anchor(&mut self) -> Result<(), JournalError> {
             Err(JournalError::Full)
         }
@@ -73,7 +81,12 @@ mod tests {
     #[test]
     fn what_the_store_below_answers_is_answered() {
         let mut store = Commits::default().timed(Box::new(Refusing));
-        let append = Append { stream: StreamId([1; 16]), expected_version: 0, bodies: Vec::new() };
+        let append = Append {
+            stream: StreamId([1; 16]),
+            expected_version: 0,
+            bodies: Vec::new(),
+            alone: None,
+        };
         assert_eq!(store.commit(&[append]), Ok(vec![Err(AppendError::Size)]));
         assert_eq!(store.settle_anchor(), Err(JournalError::Full));
     }

@@ -310,7 +310,7 @@ fn damage(medium: impl Medium + std::fmt::Debug) {
     let mut log = Log::open(medium, options, &mut |_| Ok(())).expect("it verifies");
     let stream = stream_of(FlowTag::Dispatch, "event-1");
     let bodies = vec![vec![FlowTag::Dispatch as u8, 1, 255]];
-    let append = Append { stream, expected_version: 1, bodies };
+    let append = Append { stream, expected_version: 1, bodies, alone: None };
     let placed = log.commit(&[append]).expect("it is written");
     assert!(placed.iter().all(Result::is_ok));
 }

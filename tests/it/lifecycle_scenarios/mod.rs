@@ -136,7 +136,7 @@ fn append(disk: &MemoryDisk, event_id: &str, version: u32, body: Vec<u8>) {
     let options = LogOptions { new_id: JournalId([1; 16]), create: true };
     let mut log = Log::open(disk.medium(), options, &mut |_| Ok(())).expect("it opens");
     let stream = stream_of(FlowTag::Lifecycle, event_id);
-    let append = Append { stream, expected_version: version, bodies: vec![body] };
+    let append = Append { stream, expected_version: version, bodies: vec![body], alone: None };
     let placed = log.commit(&[append]).expect("a commit");
     assert!(placed.iter().all(Result::is_ok), "the stream is at version {version}");
 }

@@ -97,7 +97,7 @@ fn judged(stream: StreamId, bodies: Vec<Vec<u8>>) -> Report {
     let (disk, place) = (MemoryDisk::new(), Place::new());
     let options = LogOptions { new_id: JournalId([7; 16]), create: true };
     let mut log = Log::open(disk.medium(), options, &mut |_| Ok(())).expect("a new one");
-    let append = Append { stream, expected_version: 0, bodies };
+    let append = Append { stream, expected_version: 0, bodies, alone: None };
     log.commit(&[append]).expect("it is written")[0].expect("the stream is new");
     drop(log);
     audit(&Source::open(&exported(&disk, &place)).expect("an archive"), None)
@@ -150,7 +150,7 @@ fn a_scope_that_does_not_replay_holds_nothing_back_and_takes_no_command() {
         let (stream, expected_version) = (scope("site/site-1").stream(), 2);
         let bodies = vec![body(&Event::Named { at: at(100.0), scope: scope("site/site-1") })];
         assert_eq!(log.reader().version(stream), expected_version);
-        let placed = log.commit(&[Append { stream, expected_version, bodies }]);
+        let placed = log.commit(&[Append { stream, expected_version, bodies, alone: None }]);
         placed.expect("it is written")[0].expect("it is where it was");
         drop(log);
         let second = engine(&disk, &clock).await;
@@ -170,7 +170,7 @@ fn a_newer_form_of_a_pause_refuses_the_journal() {
         let options = LogOptions { new_id: JournalId([5; 16]), create: true };
         let mut log = Log::open(disk.medium(), options, &mut |_| Ok(())).expect("a new one");
         let bodies = vec![vec![stream.0[0], form::VERSION + 1, 0]];
-        let placed = log.commit(&[Append { stream, expected_version: 0, bodies }]);
+        let placed = log.commit(&[Append { stream, expected_version: 0, bodies, alone: None }]);
         placed.expect("it is written")[0].expect("the stream is new");
         drop(log);
         let opened = Engine::in_memory(&disk).open().await;

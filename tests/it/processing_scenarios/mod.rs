@@ -293,7 +293,8 @@ fn damaged() -> MemoryDisk {
     let mut log = Log::open(disk.medium(), options, &mut |_| Ok(())).expect("a new one");
     let body = vec![FlowTag::Processing as u8, codec::VERSION, 255];
     let stream = stream_of(FlowTag::Processing, "event-1");
-    log.commit(&[Append { stream, expected_version: 0, bodies: vec![body] }]).expect("a commit");
+    log.commit(&[Append { stream, expected_version: 0, bodies: vec![body], alone: None }])
+        .expect("a commit");
     disk
 }
 

@@ -70,7 +70,9 @@ fn register_twice(disk: &MemoryDisk, id: &str) {
     let stream = stream_of(FlowTag::Dispatch, id);
     let records = log.reader().read_stream(stream).expect("it reads");
     let bodies = vec![records.first().expect("it is there").body.clone()];
-    let placed = log.commit(&[Append { stream, expected_version: 1, bodies }]).expect("it works");
+    let placed = log
+        .commit(&[Append { stream, expected_version: 1, bodies, alone: None }])
+        .expect("it works");
     assert!(placed.iter().all(Result::is_ok));
 }
 

@@ -82,6 +82,7 @@ fn a_reaper_acting_on_an_old_read_cannot_bring_a_finished_record_back() {
             stream: stream_of(FlowTag::Dispatch, "event-1"),
             expected_version: version,
             bodies: vec![codec::encode(lost).expect("it encodes")],
+            alone: None,
         };
         let placed = log.commit(&[append]).expect("the log works");
         assert!(matches!(placed[..], [Err(AppendError::Conflict { .. })]), "{placed:?}");

@@ -47,7 +47,7 @@ pub(super) fn exported(lives: &[Life]) -> Vec<Vec<u8>> {
             parts.push(Vec::new());
         }
         let bodies = life.bodies.clone();
-        parts[*place].push(Append { stream, expected_version: 0, bodies });
+        parts[*place].push(Append { stream, expected_version: 0, bodies, alone: None });
         *place += 1;
     }
     parts.iter().map(|appends| archived(appends)).collect()

@@ -35,7 +35,7 @@ fn archived(text: &str, bodies: Vec<Vec<u8>>) -> Vec<u8> {
     let disk = MemoryDisk::new();
     let options = LogOptions { new_id: ID, create: true };
     let mut log = Log::open(disk.medium(), options, &mut |_| Ok(())).expect("a new one");
-    let append = Append { stream: scope(text).stream(), expected_version: 0, bodies };
+    let append = Append { stream: scope(text).stream(), expected_version: 0, bodies, alone: None };
     log.commit(&[append]).expect("memory takes everything")[0].expect("the stream is new");
     bytes_of(&disk)
 }

@@ -1,0 +1,120 @@
+//! The engines that share a journal.
+//!
+//! Owns this engine's name among them, and the count of those that showed themselves lately. It is a hint for
+//! who starts with which records and how a side's limits are divided; who may do what is decided by the
+//! journal alone.
+
+use super::clock::ServerClock;
+use super::link::{Link, connect, named, within};
+use crate::error::JournalError;
+use crate::store::Peers;
+use deadpool_postgres::Pool;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// How often an engine shows itself.
+const EVERY: Duration = Duration::from_secs(2);
+/// How long it counts after that, in seconds.
+const COUNTS_SECONDS: f64 = 7.0;
+
+/// One engine among others.
+pub(super) struct Membership {
+    id: Uuid,
+    link: Weak<Link>,
+    schema: Arc<str>,
+    /// Its place in the upper half, their count in the lower.
+    seen: Arc<AtomicU64>,
+}
+
+/// What a look needs.
+struct Look {
+    pool: Pool,
+    schema: Arc<str>,
+    label: Option<String>,
+    id: Uuid,
+    seen: Arc<AtomicU64>,
+    clock: Arc<ServerClock>,
+}
+
+impl Membership {
+    /// Shows the engine once, and from then on for as long as the link is there.
+    pub(super) fn begin(
+        link: &Arc<Link>,
+        (schema, label): (Arc<str>, Option<String>),
+        clock: Arc<ServerClock>,
+    ) -> Result<Self, JournalError> {
+        let (id, seen) = (Uuid::now_v7(), Arc::new(AtomicU64::new(1)));
+        let look = Look {
+            pool: link.pool().clone(),
+            schema: Arc::clone(&schema),
+            label,
+            id,
+            seen: Arc::clone(&seen),
+            clock,
+        };
+        let look = Arc::new(look);
+        let first = Arc::clone(&look);
+        link.wait(async move { first.once().await })?;
+        link.spawn(async move {
+            let mut every = tokio::time::interval(EVERY);
+            every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            loop {
+                every.tick().await;
+                if let Err(error) = look.once().await {
+                    tracing::debug!(code = error.code(), "the other engines cannot be seen");
+                }
+            }
+        });
+        Ok(Self { id, link: Arc::downgrade(link), schema, seen })
+    }
+
+    pub(super) fn peers(&self) -> Peers {
+        let seen = self.seen.load(Ordering::Relaxed);
+        let (place, count) = ((seen >> 32) as u32, (seen & u64::from(u32::MAX)) as u32);
+        Peers { place, count: count.max(1) }
+    }
+}
+
+impl Look {
+    async fn once(&self) -> Result<(), JournalError> {
+        let connection = connect(&self.pool).await?;
+        let show = format!(
+            "INSERT INTO {0}.engines (id, label, seen_at) VALUES ($1, $2, clock_timestamp())
+             ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at",
+            self.schema
+        );
+        within(connection.execute(&show, &[&self.id, &self.label])).await?;
+        let others = format!(
+            "SELECT id, extract(epoch FROM clock_timestamp())::double precision
+             FROM {0}.engines
+             WHERE seen_at > clock_timestamp() - make_interval(secs => $1) ORDER BY id",
+            self.schema
+        );
+        let asked = self.clock.steady();
+        let rows = within(connection.query(&others, &[&COUNTS_SECONDS])).await?;
+        if let Some(row) = rows.first() {
+            self.clock.sample(row.get(1), asked, self.clock.steady());
+        }
+        let place = rows.iter().position(|row| row.get::<_, Uuid>(0) == self.id).unwrap_or(0);
+        self.seen.store((place as u64) << 32 | rows.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Drop for Membership {
+    /// Whoever leaves says so, so that the others need not wait; a lost word costs them a few seconds.
+    fn drop(&mut self) {
+        let Some(link) = self.link.upgrade() else { return };
+        let leave = format!("DELETE FROM {}.engines WHERE id = $1", self.schema);
+        let (id, pool) = (self.id, link.pool().clone());
+        let left = link.wait(async move {
+            let connection = connect(&pool).await?;
+            connection.execute(&leave, &[&id]).await.map_err(|error| named(&error))
+        });
+        if left.is_err() {
+            tracing::debug!("the other engines will see it themselves");
+        }
+    }
+}
