@@ -36,7 +36,7 @@ pub(crate) enum Place {
     Folder(PathBuf),
     Memory(MemoryDisk),
     #[cfg(feature = "postgres")]
-    Server(PostgresPlace),
+    Server(Box<PostgresPlace>),
 }
 
 /// The source runtime that flow `delivery` delivers to.

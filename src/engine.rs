@@ -68,7 +68,7 @@ impl Engine {
     #[cfg(feature = "postgres")]
     #[must_use]
     pub fn on_server(place: leasehold_journal::postgres::PostgresPlace) -> EngineBuilder {
-        EngineBuilder::new(Place::Server(place))
+        EngineBuilder::new(Place::Server(Box::new(place)))
     }
 
     pub(crate) fn new(

@@ -4,6 +4,10 @@
 //! not actors: a slow other side holds a lease, never a mailbox. Must hold no rule: what an answer
 //! means is the flow's, what a failure costs is the record's.
 
+mod client;
+
+pub use client::{CallFailure, Client};
+
 use crate::destination::{Destination, Lane, Permit, Turn, outcome};
 use crate::error::Error;
 use crate::handle::{Claim, Handle};
@@ -13,7 +17,7 @@ use leasehold_actors::contract::text::ErrorCode;
 use leasehold_actors::contract::time::{DURATION_SECONDS_MAX, Duration};
 use leasehold_actors::flows::Answers;
 use leasehold_actors::record::Settlement;
-use std::future::Future;
+use leasehold_journal::JournalError;
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -21,65 +25,8 @@ use tracing::Instrument as _;
 
 /// Longest time a worker sleeps while anything waits, whatever the clocks say.
 const TICK_SECONDS_MAX: f64 = 30.0;
-
-/// Why a call failed. `Debug` does not print a code that was not checked yet.
-#[derive(Clone, PartialEq)]
-pub enum CallFailure {
-    /// The client says what happened, with a code and whether it may pass.
-    Marked {
-        /// An error code of the contract's form; anything else counts as `client_failure`.
-        code: String,
-        /// Whether trying again may help.
-        retryable: bool,
-        /// What the other side asked to wait, in seconds.
-        retry_after_seconds: Option<f64>,
-    },
-    /// Anything else: final, with the flow's own `client_failure`.
-    Unmarked,
-}
-
-impl std::fmt::Debug for CallFailure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Marked { code, retryable, retry_after_seconds } => f
-                .debug_struct("Marked")
-                .field("code", &ErrorCode::new(code))
-                .field("retryable", retryable)
-                .field("retry_after_seconds", retry_after_seconds)
-                .finish(),
-            Self::Unmarked => f.write_str("Unmarked"),
-        }
-    }
-}
-
-/// A host's own way to the other side.
-///
-/// The answer is the other side's document as it came, JSON; it is checked by the flow. A call that
-/// panics counts as [`CallFailure::Unmarked`]; a panic of one that is dropped changes nothing.
-pub trait Client<F: Answers>: Send + Sync {
-    /// The longest time one call can take, all its requests together, in seconds. Every lease has to
-    /// be longer (D11). `None` when the client cannot say; then there is no such rule.
-    fn longest_call_seconds(&self) -> Option<f64>;
-
-    /// Makes one call. It may be made again with the same request: answers get lost.
-    fn call(
-        &self,
-        request: F::Request,
-    ) -> impl Future<Output = Result<Vec<u8>, CallFailure>> + Send;
-}
-
-impl<F: Answers, C: Client<F>> Client<F> for Arc<C> {
-    fn longest_call_seconds(&self) -> Option<f64> {
-        C::longest_call_seconds(self)
-    }
-
-    fn call(
-        &self,
-        request: F::Request,
-    ) -> impl Future<Output = Result<Vec<u8>, CallFailure>> + Send {
-        C::call(self, request)
-    }
-}
+/// Time between two tries while the journal's server is away.
+const UNREACHABLE_SECONDS: f64 = 1.0;
 
 impl<F: Answers> Handle<F> {
     /// One whole attempt: claim, call, settle. `None` when nothing is due; the client is not called
@@ -118,8 +65,15 @@ impl<F: Answers> Handle<F> {
         self.check_run(worker, lease_seconds, client.longest_call_seconds())?;
         let under_way = self.stopper().begin()?;
         let probe = permit.as_ref().and_then(Permit::probe);
+        let asked_at = self.clock().steady_seconds();
         let claim = self.claim_behind(worker, lease_seconds, probe.unwrap_or(0)).await?;
         let Some(claim) = claim else { return Ok(Attempted::Nothing) };
+        let spent = self.clock().steady_seconds() - asked_at;
+        if !ends_in_time(spent, client.longest_call_seconds(), lease_seconds) {
+            tracing::warn!(code = "lease_too_old", "a lease took too long to be granted");
+            self.release(&claim).await?;
+            return Ok(Attempted::GivenBack);
+        }
         let attempt = claim.granted.record.attempts;
         let span = tracing::info_span!("attempt", flow = F::TAG.name(), attempt);
         if let Some(permit) = &mut permit {
@@ -146,9 +100,29 @@ impl<F: Answers> Handle<F> {
                 }
             }
             let settlement = self.settlement(&claim, called);
-            self.settle_attempt(&claim, settlement).await.map(Attempted::Settled)
+            self.settle_in_time(&claim, settlement, asked_at + lease_seconds).await
         };
         attempted.instrument(span).await
+    }
+
+    /// Settles the attempt, and tries again while the journal's server is away, for as long as the lease
+    /// cannot be over: the call was made, and a settlement that is lost would have it made again.
+    async fn settle_in_time(
+        &self,
+        claim: &Claim<F>,
+        settlement: Settlement<F>,
+        until_steady: f64,
+    ) -> Result<Attempted<F>, Error> {
+        loop {
+            match self.settle_attempt(claim, settlement.clone()).await {
+                Err(Error::Journal(JournalError::Unreachable))
+                    if self.clock().steady_seconds() < until_steady =>
+                {
+                    self.clock().sleep(UNREACHABLE_SECONDS).await;
+                }
+                settled => return settled.map(Attempted::Settled),
+            }
+        }
     }
 
     /// What a call's end means for the attempt.
@@ -177,6 +151,14 @@ impl<F: Answers> Handle<F> {
             Some(Err(CallFailure::Unmarked)) | None => client_failure(),
         }
     }
+}
+
+/// Whether a call that begins so long after its lease was asked for is over before the lease can be, with a
+/// margin for clocks that do not run alike. A journal that answers late must not let two calls overlap.
+fn ends_in_time(spent_seconds: f64, longest_seconds: Option<f64>, lease_seconds: f64) -> bool {
+    let room = lease_seconds - longest_seconds.unwrap_or(0.0);
+    let margin = (lease_seconds / 1_000.0).min(room / 2.0);
+    spent_seconds < room - margin
 }
 
 /// What came of one turn of a worker.
@@ -370,6 +352,10 @@ async fn work<F: Answers, C: Client<F>>(
                 tokio::task::yield_now().await;
                 continue;
             }
+            Err(Error::Journal(JournalError::Unreachable)) => {
+                wait_for_server(handle, &mut stops).await;
+                continue;
+            }
             Err(Error::Stopped) if handle.stopper().is_stopping() => return Ok(()),
             Err(error) => return Err(error),
         }
@@ -392,9 +378,33 @@ async fn work<F: Answers, C: Client<F>>(
     Ok(())
 }
 
+async fn wait_for_server<F: Answers>(handle: &Handle<F>, stops: &mut Stops) {
+    tracing::warn!(code = "storage_unreachable", "waiting for the journal's server");
+    tokio::select! {
+        () = handle.clock().sleep(UNREACHABLE_SECONDS) => {}
+        () = stops.changed() => {}
+        () = handle.stopper().begun() => {}
+    }
+}
+
 /// Whether a refusal concerns the one record that was claimed, so that the next may go on.
 fn about_one_record(blocked: &Blocked) -> bool {
     ["claim_lost", "claim_missing", "lease_expired", "clock_regressed", "state_invalid"]
         .iter()
         .any(|name| blocked.code().ends_with(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_begins_only_where_it_ends_before_its_lease_can() {
+        assert!(ends_in_time(0.0, Some(30.0), 60.0));
+        assert!(ends_in_time(29.9, Some(30.0), 60.0));
+        assert!(!ends_in_time(29.95, Some(30.0), 60.0), "within the margin");
+        assert!(!ends_in_time(31.0, Some(30.0), 60.0));
+        assert!(ends_in_time(0.0, Some(59.999), 60.0), "as close as the lease may be");
+        assert!(ends_in_time(59.0, None, 60.0) && !ends_in_time(60.0, None, 60.0));
+    }
 }

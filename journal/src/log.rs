@@ -166,12 +166,22 @@ impl<M: Medium> Log<M> {
                 self.follower.forget(batch);
                 return Ok(answers);
             }
-            if overtaken > 0 {
-                self.shared.medium.take_turn()?;
+            while let Err(error) = self.catch_up(overtaken > 0) {
+                if error != JournalError::Unreachable {
+                    return Err(error);
+                }
+                self.shared.medium.wait_until_reachable()?;
             }
             overtaken += 1;
-            self.follower.follow(&self.shared)?;
         }
+    }
+
+    /// Takes over what others wrote meanwhile, and keeps them from writing more, where asked.
+    fn catch_up(&mut self, in_turn: bool) -> Result<bool, JournalError> {
+        if in_turn {
+            self.shared.medium.take_turn()?;
+        }
+        self.follower.follow(&self.shared)
     }
 
     /// What cannot be waited out ends the life of this writer.

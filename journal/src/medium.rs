@@ -138,6 +138,14 @@ pub trait Medium: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Waits until the medium answers again, for as long as that is worth waiting for.
+    ///
+    /// # Errors
+    /// [`JournalError::Unreachable`] when it does not.
+    fn wait_until_reachable(&self) -> Result<(), JournalError> {
+        Err(JournalError::Unreachable)
+    }
+
     /// Lets the others write again.
     fn pass(&self) {}
 

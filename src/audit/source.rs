@@ -8,7 +8,9 @@ use super::archives::Archives;
 use super::report::Finding;
 use leasehold_journal::chain::{Head, JournalId};
 use leasehold_journal::folder::{self, Layout};
-use leasehold_journal::medium::{Anchors, Medium as _};
+use leasehold_journal::medium::{Anchors, Medium};
+#[cfg(feature = "postgres")]
+use leasehold_journal::postgres::{PostgresMedium, PostgresPlace};
 use leasehold_journal::sled::SledMedium;
 use leasehold_journal::walk::{self, Visit, Walk};
 use leasehold_journal::{JournalError, archive};
@@ -35,6 +37,9 @@ enum Kept {
     Folder { medium: Box<SledMedium>, copy: TempDir },
     /// An archive file.
     Archive(PathBuf),
+    /// A journal on a server: it is read while engines write to it.
+    #[cfg(feature = "postgres")]
+    Server(Box<PostgresMedium>),
 }
 
 /// Copies that exist now, for a process that is interrupted: they hold every text.
@@ -103,6 +108,17 @@ impl Source {
         Ok(Self { kept: Kept::Folder { medium, copy }, archives: None })
     }
 
+    /// Opens a journal on a server. Nobody is disturbed, and nothing has to be closed for it.
+    ///
+    /// # Errors
+    /// [`JournalError::Missing`], [`JournalError::Newer`], [`JournalError::Credentials`],
+    /// [`JournalError::Unreachable`].
+    #[cfg(feature = "postgres")]
+    pub fn on_server(place: &PostgresPlace) -> Result<Self, JournalError> {
+        let medium = PostgresMedium::open_to_read(place)?;
+        Ok(Self { kept: Kept::Server(Box::new(medium)), archives: None })
+    }
+
     /// Walks over the archives in this folder first, for a journal whose first records are there.
     #[must_use]
     pub fn with_archives(mut self, folder: Option<PathBuf>) -> Self {
@@ -113,7 +129,9 @@ impl Source {
     /// Walks over everything; never fails, but tells where it stopped.
     pub fn walk(&self, visit: &mut Visit<'_>) -> Walked {
         match &self.kept {
-            Kept::Folder { medium, .. } => self.walk_folder(medium, visit),
+            Kept::Folder { medium, .. } => self.walk_medium(medium.as_ref(), visit),
+            #[cfg(feature = "postgres")]
+            Kept::Server(medium) => self.walk_medium(medium.as_ref(), visit),
             Kept::Archive(path) => self.walk_archive(path, visit).unwrap_or_else(|error| {
                 // Its header cannot be read, so there is nothing to tell.
                 Walked::stopped(error, None)
@@ -121,7 +139,7 @@ impl Source {
         }
     }
 
-    fn walk_folder(&self, medium: &SledMedium, visit: &mut Visit<'_>) -> Walked {
+    fn walk_medium<M: Medium>(&self, medium: &M, visit: &mut Visit<'_>) -> Walked {
         let anchors = match medium.anchors() {
             Ok(anchors) => Some(anchors),
             Err(error) => return Walked::stopped(error, None),
@@ -184,6 +202,8 @@ impl Source {
     pub fn export(&self, out: &mut dyn Write) -> Result<Head, JournalError> {
         match &self.kept {
             Kept::Folder { medium, .. } => archive::export(medium.as_ref(), out),
+            #[cfg(feature = "postgres")]
+            Kept::Server(medium) => archive::export(medium.as_ref(), out),
             Kept::Archive(path) => {
                 let bytes = std::fs::read(path)?;
                 let (_, head) = archive::read(&mut bytes.as_slice(), &mut |_| Ok(()))?;

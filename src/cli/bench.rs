@@ -67,6 +67,9 @@ pub(super) struct BenchArguments {
     /// How long an idle engine is looked at, in seconds, at most 3600; 0 does not
     #[arg(long, value_name = "S", default_value_t = 0.0)]
     idle_seconds: f64,
+    /// A journal on a server instead: postgres://…?schema=NAME, a new schema; fewer figures are measured
+    #[arg(long, value_name = "URL")]
+    server: Option<PathBuf>,
     /// Where to put the temporary journals; the current folder if not given
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
@@ -100,6 +103,7 @@ pub(super) async fn run(arguments: BenchArguments) -> Result<Ended, Failed> {
         in_flight: arguments.in_flight,
         http: arguments.http,
         idle_seconds: arguments.idle_seconds,
+        server: arguments.server,
         folder: folder.path().to_path_buf(),
     };
     let mut show = |figure: Figure| print::json(&figure);

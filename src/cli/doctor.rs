@@ -27,6 +27,7 @@ pub(super) struct DoctorArguments {
 }
 
 pub(super) fn run(arguments: &DoctorArguments) -> Result<Ended, Failed> {
+    super::place::folder_only(&arguments.path)?;
     let bytes = leasehold_journal::folder::bytes(&arguments.path).unwrap_or(0);
     if arguments.path.is_dir() && bytes > LARGE_BYTES {
         eprintln!("copying {} MiB to read them without changing them", bytes / (1024 * 1024));

@@ -136,6 +136,30 @@ fn advice(error: &JournalError) -> &'static str {
             "the database moved a value to a file it never syncs: export what there is into a new journal"
         }
         JournalError::TooLarge | JournalError::Payload => "a record is over its limit",
+        JournalError::UrlInvalid
+        | JournalError::UrlPassword
+        | JournalError::Credentials
+        | JournalError::Unreachable
+        | _ => server_advice(error),
+    }
+}
+
+/// The same for a journal on a server.
+#[allow(clippy::wildcard_enum_match_arm)] // the others have theirs above
+fn server_advice(error: &JournalError) -> &'static str {
+    match error {
+        JournalError::UrlInvalid => {
+            "a server is named postgres://[USER@]HOST[:PORT]/DATABASE, perhaps with ?schema=NAME and &sslrootcert=FILE, and nothing else"
+        }
+        JournalError::UrlPassword => {
+            "a password in an argument is read by everybody on this machine: put it in a file and name that in LEASEHOLD_POSTGRES_PASSWORD_FILE, or in PGPASSWORD"
+        }
+        JournalError::Credentials => {
+            "the server does not let this user in: look at the user's name, its password and the server's pg_hba.conf"
+        }
+        JournalError::Unreachable => {
+            "the server does not answer, or its certificate is not for this host: nothing is lost, run the same command again when it does"
+        }
         _ => "look with `leasehold audit`",
     }
 }

@@ -4,6 +4,7 @@
 //! intervention; one that does not is reported with its code, and the others go on.
 
 use super::failure::Failed;
+use super::place;
 use super::records::{FlowName, states};
 use super::{Ended, print};
 use crate::audit::Row;
@@ -296,7 +297,7 @@ fn chosen(choice: &Choice, row: &Row) -> bool {
 
 /// An engine that makes no calls and ends no lease but what opening ends.
 async fn engine(choice: &Choice, digest: Option<&str>) -> Result<Engine, Failed> {
-    let builder = Engine::builder(&choice.path);
+    let builder = place::engine(&choice.path)?;
     let builder = match (digest, choice.flow) {
         (Some(digest), Some(FlowName::Processing)) => builder.receiver_digest(digest),
         (Some(digest), Some(FlowName::Delivery)) => builder.source_runtime(SourceRuntime {

@@ -16,6 +16,7 @@ mod explain;
 mod failure;
 mod interventions;
 mod pauses;
+mod place;
 mod print;
 mod records;
 mod remote;

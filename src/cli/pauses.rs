@@ -5,9 +5,9 @@
 
 use super::failure::Failed;
 use super::interventions::Who;
+use super::place;
 use super::records::{FlowName, states};
 use super::{Ended, print};
-use crate::Engine;
 use crate::audit::States;
 use clap::{Args, ValueEnum};
 use leasehold_actors::control::{PausedScope, Scope};
@@ -136,7 +136,7 @@ async fn steer(deed: Deed, choice: &Choice) -> Result<Ended, Failed> {
         let paused = states.flows.controls.paused().iter().any(|paused| paused.scope == scope);
         paused != (deed == Deed::Pause)
     } else {
-        let engine = Engine::builder(&choice.path).open().await?;
+        let engine = place::engine(&choice.path)?.open().await?;
         let intervened = match deed {
             Deed::Pause => engine.pause(scope.clone(), by, why).await,
             Deed::Resume => engine.resume(scope.clone(), by, why).await,

@@ -2,6 +2,7 @@
 
 use super::explain::pins;
 use super::failure::Failed;
+use super::place;
 use super::{Ended, pauses, print};
 use crate::audit::explain::NOT_COMPARED;
 use crate::audit::source::{LARGE_BYTES, Walked};
@@ -154,7 +155,7 @@ pub(super) fn open(path: &Path) -> Result<Source, Failed> {
     if path.is_dir() && bytes > LARGE_BYTES {
         eprintln!("copying {} MiB to read them without changing them", bytes / (1024 * 1024));
     }
-    Ok(Source::open(path)?)
+    place::source(path)
 }
 
 pub(super) fn as_of(given: Option<f64>) -> Result<Timestamp, Failed> {

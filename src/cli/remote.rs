@@ -3,6 +3,7 @@
 //! Owns which flows are switched on by which endpoints.
 
 use super::failure::Failed;
+use super::place;
 use crate::builder::{EngineBuilder, FlowDelays, HandOver, SourceRuntime};
 use crate::config::{Config, FlowConfig, SideLimits, UNCLEAN_LOSSES_MAX};
 use crate::destination::{Destination, Destinations};
@@ -43,8 +44,9 @@ pub(super) struct Plan {
 /// The journal that is worked on, and the other sides.
 #[derive(Debug, Args)]
 pub(super) struct Between {
-    /// The journal's folder; made when it is not there
-    #[arg(long, value_name = "DIR")]
+    /// The journal's folder, made when it is not there; or postgres://[USER@]HOST/DATABASE[?schema=NAME], a
+    /// journal that several engines share
+    #[arg(long, value_name = "DIR|URL")]
     pub(super) journal: PathBuf,
     /// Configuration file (TOML); see examples/leasehold.toml
     #[arg(
@@ -200,7 +202,7 @@ impl Remote {
         let pins = self.pins()?;
         let watched = self.sides().cms;
         let told = pins.receiver.is_some();
-        let mut builder = Engine::builder(journal)
+        let mut builder = place::engine(journal)?
             .unclean_losses_max(plan.unclean_losses_max)
             .delays(FlowDelays {
                 dispatch: plan.dispatch.delays(),
@@ -231,7 +233,11 @@ impl Remote {
         match self {
             Self::Configured(clients) => Ok((*clients, None)),
             Self::Sandbox => {
-                let state = Some(beside(journal, "sandbox")?);
+                // Beside a server there is no place for its memory.
+                let state = match place::is_server(journal) {
+                    true => None,
+                    false => Some(beside(journal, "sandbox")?),
+                };
                 let options = SandboxOptions { state, ..SandboxOptions::default() };
                 let sandbox = Sandbox::start(options).await?;
                 Ok((sandbox_clients(&sandbox.origin())?, Some(sandbox)))

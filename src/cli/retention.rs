@@ -48,6 +48,7 @@ pub(super) struct ArchiveArguments {
 
 pub(super) fn run(arguments: &ArchiveArguments) -> Result<Ended, Failed> {
     let ArchiveArguments { path, to, older_than, before, dry_run, json } = arguments;
+    super::place::folder_only(path)?;
     let days = f64::from(older_than.unwrap_or(0));
     let before = before.unwrap_or_else(|| SystemClock.now_seconds() - days * DAY_SECONDS);
     let before = Timestamp::new(before)

@@ -14,9 +14,10 @@ use leasehold_actors::contract::text::ErrorCode;
 use leasehold_actors::destination::{
     self as pure, GateState, Gates, Limits, LimitsInvalid, Outcome, Seat, Verdict,
 };
+use leasehold_journal::StoreReader;
 use serde::Serialize;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::sync::watch;
 
 /// Shortest wait, in seconds: a timer is no finer, and a clock that stands must not be asked in a circle.
@@ -24,7 +25,8 @@ const WAIT_SECONDS_MIN: f64 = 0.001;
 
 /// All sides of an engine, under one limit of calls at once.
 ///
-/// Each side has half of an even share for itself, so that one that hangs does not delay the others.
+/// Each side has half of an even share for itself, so that one that hangs does not delay the others. Engines
+/// that share a journal divide what each side is asked for at most, evenly among all that have it open.
 ///
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -51,6 +53,8 @@ pub struct Destinations {
 
 struct Group {
     clock: Arc<dyn Clock>,
+    /// Tells how many engines share the journal, and so the sides.
+    reader: Weak<dyn StoreReader>,
     gates: Mutex<Gates>,
     /// Told whenever room may have come.
     changes: watch::Sender<()>,
@@ -69,7 +73,10 @@ impl Group {
 
     fn ask(&self, seat: Seat) -> (Verdict, f64) {
         let now = self.clock.steady_seconds();
-        (self.gates().ask(seat, now), now)
+        let engines = self.reader.upgrade().map_or(1, |reader| reader.peers().count);
+        let mut gates = self.gates();
+        gates.divide(engines);
+        (gates.ask(seat, now), now)
     }
 }
 
@@ -82,7 +89,8 @@ impl Destinations {
     pub fn new(engine: &Engine, in_flight_max: usize) -> Result<Self, LimitsInvalid> {
         let clock = Arc::clone(engine.dispatch().clock());
         let (gates, changes) = (Mutex::new(Gates::new(in_flight_max)?), watch::Sender::new(()));
-        Ok(Self { group: Arc::new(Group { clock, gates, changes }) })
+        let reader = Arc::downgrade(engine.reader());
+        Ok(Self { group: Arc::new(Group { clock, reader, gates, changes }) })
     }
 
     /// Adds a side; all of them before the first call. The name is for [`Destination::view`].

@@ -19,10 +19,9 @@ const USER: &str = "leasehold";
 const KEEPER: &str = r#"
 "$1/postgres" -D "$2/data" -k "$2" -p "$3" -c listen_addresses=127.0.0.1 -c max_connections=200 \
     -c log_min_messages=fatal > "$2/log" 2>&1 &
-server=$!
 read -r _
-kill -INT "$server"
-wait "$server"
+"$1/pg_ctl" -D "$2/data" -m immediate -w stop > "$2/log" 2>&1
+wait
 rm -rf "$2"
 "#;
 
@@ -129,7 +128,7 @@ impl Cluster {
         while !self.psql("SELECT 1").is_ok_and(|answer| answer == "1") {
             tries += 1;
             assert!(tries < 600, "the server does not start");
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            pause();
         }
     }
 
@@ -161,7 +160,14 @@ impl Cluster {
 
     /// The same, read.
     pub(crate) fn place(&self) -> PostgresPlace {
-        PostgresPlace::parse(&self.url()).expect("a place")
+        self.named().1
+    }
+
+    /// The same with the schema's name.
+    pub(crate) fn named(&self) -> (String, PostgresPlace) {
+        let url = self.url();
+        let schema = url.split_once("schema=").expect("it has one").1.to_owned();
+        (schema, PostgresPlace::parse(&url).expect("a place"))
     }
 }
 
@@ -179,4 +185,10 @@ impl Drop for Cluster {
 /// An engine on a server.
 pub(crate) fn builder(place: &PostgresPlace) -> EngineBuilder {
     leasehold::Engine::on_server(place.clone())
+}
+
+/// A moment between two looks at a server that is starting: nothing tells when it answers.
+#[allow(clippy::disallowed_methods)]
+fn pause() {
+    std::thread::sleep(std::time::Duration::from_millis(50));
 }

@@ -121,6 +121,8 @@ pub struct Gate {
     /// Those of them that the breaker's era gave out.
     in_flight_of_era: usize,
     last_error_code: Option<ErrorCode>,
+    /// Engines that the limits are divided among, at least 1.
+    engines: u32,
 }
 
 impl Gate {
@@ -140,7 +142,24 @@ impl Gate {
             in_flight: 0,
             in_flight_of_era: 0,
             last_error_code: None,
+            engines: 1,
         })
+    }
+
+    /// From now on this engine is one of so many: each has an even share of the calls at once, one at least,
+    /// and of the rate. The breaker is each one's own: it learns from its own calls, and with its share of
+    /// them as fast as the others do.
+    pub fn divide(&mut self, engines: u32) {
+        self.engines = engines.max(1);
+    }
+
+    fn in_flight_max(&self) -> usize {
+        (self.limits.in_flight_max / self.engines as usize).max(1)
+    }
+
+    /// What of the rate is to be used now.
+    fn share(&self) -> f64 {
+        self.breaker.share(&self.limits) / f64::from(self.engines)
     }
 
     /// Asks for leave to make one call; `room` is whether the limit over all sides has some.
@@ -151,11 +170,11 @@ impl Gate {
             return Verdict::Wait { until: now + left };
         }
         let allowed = self.breaker.allowed(&self.limits);
-        let full = self.in_flight >= self.limits.in_flight_max || self.in_flight_of_era >= allowed;
+        let full = self.in_flight >= self.in_flight_max() || self.in_flight_of_era >= allowed;
         if full || !room {
             return Verdict::Full;
         }
-        let wait = self.bucket.wait_seconds(self.breaker.share(&self.limits));
+        let wait = self.bucket.wait_seconds(self.share());
         if wait > 0.0 {
             return Verdict::Wait { until: now + wait };
         }
@@ -225,8 +244,8 @@ impl Gate {
         Standing {
             state: self.breaker.state(),
             in_flight: self.in_flight,
-            in_flight_allowed: self.breaker.allowed(&self.limits),
-            in_flight_max: self.limits.in_flight_max,
+            in_flight_allowed: self.breaker.allowed(&self.limits).min(self.in_flight_max()),
+            in_flight_max: self.in_flight_max(),
             tokens: self.bucket.tokens(),
             probes_in_seconds: some(self.open_seconds()),
             retry_in_seconds: some(self.left_seconds(self.retry_at)),
@@ -259,7 +278,7 @@ impl Gate {
             GateState::Closed => f64::INFINITY,
             GateState::Open | GateState::HalfOpen | GateState::Recovering => 1.0,
         };
-        self.bucket.refill(elapsed, self.breaker.share(&self.limits), tokens_max);
+        self.bucket.refill(elapsed, self.share(), tokens_max);
         self.breaker.wake(self.time + MOMENT_SECONDS);
     }
 }

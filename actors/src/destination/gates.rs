@@ -31,6 +31,13 @@ impl Gates {
         Ok(seat)
     }
 
+    /// As [`Gate::divide`], for all sides.
+    pub fn divide(&mut self, engines: u32) {
+        for gate in &mut self.gates {
+            gate.divide(engines);
+        }
+    }
+
     /// As [`Gate::ask`].
     pub fn ask(&mut self, seat: Seat, now: f64) -> Verdict {
         let verdict = self.gates[seat.0].ask(now, self.overall.has_room(seat));
@@ -306,6 +313,38 @@ mod tests {
 
     /// Everybody asks all the time for 20 seconds, at a side that is down for the first 10 and answers
     /// after 5 milliseconds then.
+    #[test]
+    fn four_engines_together_are_as_one_at_the_limit() {
+        let (mut one, seats) = gates(1024, &[Limits { in_flight_max: 8, ..LIMITS }]);
+        let mut all: Vec<Gates> =
+            (0..4).map(|_| gates(1024, &[Limits { in_flight_max: 8, ..LIMITS }]).0).collect();
+        let seat = seats[0];
+        let started = |gates: &mut Gates| {
+            // The burst is over by then; what starts in the next ten seconds comes at the rate.
+            let mut count = 0;
+            for step in 0..1_000 {
+                let now = f64::from(step) / 100.0;
+                if let Verdict::Go(mut permit) = gates.ask(seat, now) {
+                    gates.begin(seat, &mut permit, now);
+                    gates.report(seat, permit, Outcome::Answered, now);
+                    count += 1;
+                }
+            }
+            count
+        };
+        let alone = started(&mut one);
+        let together: i32 = all
+            .iter_mut()
+            .map(|gates| {
+                gates.divide(4);
+                assert_eq!(gates.standing(seat, 0.0).in_flight_max, 2);
+                started(gates)
+            })
+            .sum();
+        assert!((200..=206).contains(&alone), "{alone}");
+        assert!((200..=216).contains(&together), "{together}, with a burst in each of them");
+    }
+
     fn herd(limits: Limits) -> Herd {
         let (mut gates, seats) = gates(1024, &[limits]);
         let (mut out, mut herd) = (VecDeque::new(), Herd { tried_while_down: 0, starts: vec![] });

@@ -5,21 +5,18 @@
 //! known to be durable. Holds no rule.
 
 use super::controls::Gate;
-use super::message::{Act, Ask, Claim, Failure, Finish, Finished, Grant, Mark, answer};
-use super::port::{Granted, Recorded};
+use super::message::{Act, Ask, Failure, Finish, Finished, Mark, answer};
+use super::port::Recorded;
 use super::scribe::{Scribe, ScribeError};
 use super::start::Succession;
 use super::supervisor::Supervisor;
-use crate::agenda::Slot;
 use crate::carried::Origin;
 use crate::codec;
 use crate::contract::text::Sha256;
 use crate::contract::time::Timestamp;
 use crate::flows::Answers;
-use crate::health::Class;
 use crate::record::{
-    Command, Event, Identity, IllegalEvent, Key, Lease, Link, Policy, Proof, Refusal, State,
-    decide, evolve,
+    Command, Event, Identity, IllegalEvent, Key, Policy, Refusal, State, decide, evolve,
 };
 use crate::replay;
 use actix::fut::wrap_future;
@@ -66,16 +63,16 @@ pub(crate) struct Loaded<F: Answers> {
 
 /// One record, active.
 pub(crate) struct Entity<F: Answers> {
-    identity: Identity,
+    pub(super) identity: Identity,
     stream: StreamId,
     version: u32,
-    state: State<F>,
+    pub(super) state: State<F>,
     /// Kept while it is small and needed again.
     payload: Option<F::Payload>,
-    surroundings: Rc<Surroundings<F>>,
-    supervisor: Addr<Supervisor<F>>,
+    pub(super) surroundings: Rc<Surroundings<F>>,
+    pub(super) supervisor: Addr<Supervisor<F>>,
     /// Whether a request was begun and its end not told.
-    in_hand: bool,
+    pub(super) in_hand: bool,
 }
 
 impl<F: Answers> Drop for Entity<F> {
@@ -149,7 +146,7 @@ impl<F: Answers> Entity<F> {
 
     /// The time of a decision. What another engine wrote a moment ago, by its own idea of the clock that all
     /// go by, is not in the future.
-    fn decided_at(&self, now: Timestamp) -> Timestamp {
+    pub(super) fn decided_at(&self, now: Timestamp) -> Timestamp {
         match self.state.record() {
             Some(record) if self.surroundings.shared => {
                 let ahead = record.updated_at.seconds() - now.seconds();
@@ -176,7 +173,7 @@ impl<F: Answers> Entity<F> {
         })
     }
 
-    fn finish(&mut self, finished: Finished<F>) {
+    pub(super) fn finish(&mut self, finished: Finished<F>) {
         self.in_hand = false;
         let finish = Finish { identity: self.identity.clone(), finished };
         if self.supervisor.try_send(finish).is_err() {
@@ -186,7 +183,7 @@ impl<F: Answers> Entity<F> {
     }
 
     /// The next state, and the append that makes it durable.
-    fn plan(&mut self, events: &[Event<F>]) -> Result<(State<F>, Append), Failure> {
+    pub(super) fn plan(&mut self, events: &[Event<F>]) -> Result<(State<F>, Append), Failure> {
         let next = events
             .iter()
             .try_fold(self.state.clone(), evolve)
@@ -207,7 +204,7 @@ impl<F: Answers> Entity<F> {
     }
 
     /// Takes over what is durable now and answers the marks before and after.
-    fn advance(&mut self, placed: Placed, next: State<F>) -> (Mark<F>, Mark<F>) {
+    pub(super) fn advance(&mut self, placed: Placed, next: State<F>) -> (Mark<F>, Mark<F>) {
         let before = self.mark();
         self.version = placed.version;
         self.state = next;
@@ -223,8 +220,16 @@ impl<F: Answers> Entity<F> {
         (before, self.mark())
     }
 
+    /// Has a request decided on what the journal says now.
+    fn ask_again(&self, act: Act<F>) {
+        if let Err(error) = self.supervisor.try_send(act) {
+            let (failure, act) = refused(error);
+            answer(act.reply, Err(failure));
+        }
+    }
+
     /// The payload, read again when it is not kept; `None` when it is gone or damaged.
-    fn payload(&mut self) -> Result<Option<F::Payload>, Failure> {
+    pub(super) fn payload(&mut self) -> Result<Option<F::Payload>, Failure> {
         if let Some(payload) = &self.payload {
             return Ok(Some(payload.clone()));
         }
@@ -246,13 +251,13 @@ impl<F: Answers> Entity<F> {
 }
 
 /// The append with the condition that nobody else has begun anything under this name.
-fn alone(append: Append, name: Option<Key>, told: u64) -> Append {
+pub(super) fn alone(append: Append, name: Option<Key>, told: u64) -> Append {
     let alone = name.map(|key| Alone { name: u64::from(key).to_be_bytes(), told });
     Append { alone, ..append }
 }
 
 /// A message that was not taken, and why.
-fn refused<T>(error: SendError<T>) -> (Failure, T) {
+pub(super) fn refused<T>(error: SendError<T>) -> (Failure, T) {
     match error {
         SendError::Full(message) => (Failure::Busy, message),
         SendError::Closed(message) => (Failure::Stopped, message),
@@ -338,125 +343,5 @@ impl<F: Answers> Handler<Act<F>> for Entity<F> {
                 }
             }
         }));
-    }
-}
-
-impl<F: Answers> Handler<Grant<F>> for Entity<F> {
-    type Result = ();
-
-    fn handle(&mut self, grant: Grant<F>, context: &mut Self::Context) {
-        let Grant { claim, slot, told } = grant;
-        self.in_hand = true;
-        if claim.reply.is_closed() {
-            let now = self.mark();
-            return self.finish(Finished::NotClaimed { was: slot, now, again: None });
-        }
-        if let Some(site) = self.paused_site() {
-            let now = self.mark();
-            return self.finish(Finished::SetAside { was: slot, now, site, again: claim });
-        }
-        let payload = match self.payload() {
-            Ok(Some(payload)) => payload,
-            Ok(None) => return self.finish(Finished::Damaged { slot, again: claim }),
-            Err(failure) => return self.not_claimed(slot, claim, failure),
-        };
-        let token_sha256 = claim.token.sha256();
-        let command =
-            Command::Claim { owner: claim.owner.clone(), token_sha256, lease: claim.lease };
-        let now = self.decided_at(claim.now);
-        let planned = decide(&self.surroundings.policy, &self.state, command, now)
-            .map_err(Failure::Refused)
-            .and_then(|events| self.plan(&events));
-        let (next, append) = match planned {
-            Ok(planned) => planned,
-            Err(failure) => return self.not_claimed(slot, claim, failure),
-        };
-        // What this record waits for may just have been begun by another engine (D5).
-        let name = match slot.link() {
-            Link::Waits(key) => Some(key),
-            Link::Holds(_) | Link::None => None,
-        };
-        let durable = self.surroundings.scribe.append(alone(append, name, told));
-        context.wait(wrap_future(durable).map(move |result, entity: &mut Self, _| {
-            match settled(result) {
-                Ok(placed) => {
-                    let (before, after) = entity.advance(placed, next);
-                    entity.finish(Finished::Moved { before, after });
-                    let granted = entity.granted(payload, &claim);
-                    // Who went away gives back what it was to be told.
-                    if let Err(Ok(Some(granted))) = claim.reply.send(granted.map(Some)) {
-                        entity.give_back(granted.proof(), claim.now);
-                    }
-                }
-                Err(failure) => {
-                    entity.finish(Finished::Unknown);
-                    entity.claim_again(claim, failure);
-                }
-            }
-        }));
-    }
-}
-
-impl<F: Answers> Entity<F> {
-    /// The record's site, where that is paused, or the flow was since the record was picked.
-    fn paused_site(&self) -> Option<Box<str>> {
-        let site = F::site(&self.state.record()?.binding);
-        self.surroundings.gate.stops(F::TAG, site).then(|| site.into())
-    }
-
-    /// Gives a lease back whose claimant went away before it was told of it: no call was made.
-    fn give_back(&self, proof: Proof<F>, now: Timestamp) {
-        let (reply, _) = oneshot::channel();
-        let ask = Ask::Do(Command::Release { proof });
-        let release = Act::new(self.identity.clone(), ask, now, reply);
-        if self.supervisor.try_send(release).is_err() {
-            tracing::warn!(code = "engine_busy", "a lease nobody holds has to run out");
-        }
-    }
-
-    /// Has a request decided on what the journal says now.
-    fn ask_again(&self, act: Act<F>) {
-        if let Err(error) = self.supervisor.try_send(act) {
-            let (failure, act) = refused(error);
-            answer(act.reply, Err(failure));
-        }
-    }
-
-    /// Another engine took the record; the claim goes on to another one.
-    fn claim_again(&self, claim: Claim<F>, failure: Failure) {
-        let faster = self.surroundings.shared && failure == Failure::Busy;
-        if !faster || claim.misses == u8::MAX {
-            return answer(claim.reply, Err(failure));
-        }
-        let claim = Claim { misses: claim.misses + 1, ..claim };
-        if let Err(error) = self.supervisor.try_send(claim) {
-            let (failure, claim) = refused(error);
-            answer(claim.reply, Err(failure));
-        }
-    }
-
-    fn not_claimed(&mut self, was: Slot<Class<F::Facet>>, claim: Claim<F>, failure: Failure) {
-        let now = self.mark();
-        if failure == Failure::Refused(Refusal::NotDue) && claim.misses < u8::MAX {
-            let again = Some(Claim { misses: claim.misses + 1, ..claim });
-            return self.finish(Finished::NotClaimed { was, now, again });
-        }
-        self.finish(Finished::NotClaimed { was, now, again: None });
-        answer(claim.reply, Err(failure));
-    }
-
-    fn granted(&self, payload: F::Payload, claim: &Claim<F>) -> Result<Granted<F>, Failure> {
-        let (Some(record), Some(lease)) = (self.state.record(), self.state.lease()) else {
-            return Err(Failure::Refused(Refusal::StateInvalid));
-        };
-        let Lease { owner, token_sha256: _, expires_at } = lease.clone();
-        Ok(Granted {
-            identity: self.identity.clone(),
-            record: record.clone(),
-            payload,
-            token: claim.token.clone(),
-            owner,
-            expires_at,
-        })
     }
 }

@@ -10,9 +10,11 @@
 //! | [`entity`] | one actor per active record |
 //! | [`supervisor`] | one actor per flow: agenda, activation, passivation, expiry, restarts |
 //! | [`roster`], [`reservations`] | which records are active; who has which second identity |
+//! | [`granting`] | how a record is given out |
 //! | [`following`] | what other engines of a shared journal did |
 //! | [`controls`], [`shelf`] | what is paused, and the records that are put aside for it |
 //! | [`projector`] | one actor per flow: health |
+//! | [`waves`] | one command to many records |
 //! | [`waking`] | when there is something to do |
 //! | [`port`] | `Send + Sync` handles for any host |
 //! | [`start`] | from a replayed journal, or its checkpoint, to running flows, hand-overs |
@@ -23,6 +25,7 @@ pub mod checkpoint;
 pub mod controls;
 pub mod entity;
 pub mod following;
+pub mod granting;
 pub mod message;
 pub mod port;
 pub mod projector;
@@ -34,6 +37,7 @@ pub mod shelf;
 pub mod start;
 pub mod supervisor;
 pub mod waking;
+pub mod waves;
 
 pub use controls::{Steered, Steering};
 pub use message::Failure;

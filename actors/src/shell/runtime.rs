@@ -20,6 +20,7 @@ use crate::flows::lifecycle::Lifecycle;
 use crate::flows::notification::Notify;
 use crate::flows::processing::Processing;
 use crate::record::Policy;
+use actix::Recipient;
 use leasehold_journal::opening::Resume;
 use leasehold_journal::walk::Visit;
 use leasehold_journal::{JournalError, Store, StoreReader};
@@ -274,7 +275,7 @@ fn live(
         },
         &mut |item| take(&mut replays, item),
     );
-    let (told, mut followed) = watch::channel(0);
+    let (told, followed) = watch::channel(0);
     let result = opened.and_then(|(store, reader)| {
         let others = reader.is_shared().then(|| Others { reader: Arc::clone(&reader), told });
         Ok((Scribe::start(store, others)?, reader))
@@ -304,15 +305,7 @@ fn live(
             Ok(running) => running,
             Err(error) => return tell(started, Err(error)),
         };
-        let listeners = supervisors.followers();
-        actix_rt::spawn(async move {
-            while followed.changed().await.is_ok() {
-                for listener in &listeners {
-                    // Past the bound of its mailbox: what others did is taken over before what is asked next.
-                    listener.do_send(Followed);
-                }
-            }
-        });
+        actix_rt::spawn(pass_on(followed, supervisors.followers()));
         tell(started, Ok(Started { ports, reader, latest, resumed }));
         // Something is sent at a quiet end; any other one drops the sender.
         if stopped.await.is_ok() {
@@ -324,6 +317,16 @@ fn live(
         tracing::error!(code = "engine_stopped", "the writer ended with a panic");
     }
     drop(last);
+}
+
+/// Tells whoever follows what other engines write, for as long as somebody looks at it.
+async fn pass_on(mut followed: watch::Receiver<u64>, listeners: Vec<Recipient<Followed>>) {
+    while followed.changed().await.is_ok() {
+        for listener in &listeners {
+            // Past the bound of its mailbox: what others did is taken over before what is asked next.
+            listener.do_send(Followed);
+        }
+    }
 }
 
 fn tell(

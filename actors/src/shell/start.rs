@@ -7,6 +7,7 @@ use super::controls::Gate;
 use super::entity::Surroundings;
 use super::message::{AbandonAll, Act, Ask, Failure, Mark, asked};
 use super::port::Port;
+use super::port::Recorded;
 use super::projector::Projector;
 use super::runtime::FlowOptions;
 use super::scribe::Scribe;
@@ -26,7 +27,7 @@ use crate::flows::lifecycle::Lifecycle;
 use crate::flows::notification::Notify;
 use crate::flows::processing::Processing;
 use crate::health::{Class, Tally};
-use crate::record::{Identity, Key, Refusal, State, stream_of};
+use crate::record::{Command, Identity, Key, Refusal, State, stream_of};
 use crate::replay::{Replay, ReplayError, Replayed};
 use actix::Addr;
 use leasehold_journal::walk::Item;
@@ -246,6 +247,9 @@ async fn end_leases<F: Answers>(
     })
 }
 
+/// Time between two tries of a hand-over while the journal's server is away.
+const UNREACHABLE: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// Whether what a record leads to is registered already.
 pub(super) type IsRegistered<F> = Box<dyn Fn(&State<F>) -> bool>;
 
@@ -277,18 +281,18 @@ where
         let Some(Registration { identity, command, at }) = F::follow(state, terms) else { return };
         let to = F::TAG.name();
         tracing::debug!(to, "handing over");
-        let (reply, done) = oneshot::channel();
         handing_over.send_modify(|count| *count += 1);
-        let act = Act::new(identity, Ask::Do(command), at, reply);
-        let sent = supervisor.try_send(act).map_err(Failure::from);
+        let sent = hand_over(&supervisor, &identity, &command, at);
+        let supervisor = supervisor.clone();
         let handing_over = handing_over.clone();
         let not_handed_over = Arc::clone(&not_handed_over);
         let missed = Rc::clone(&missed);
         actix_rt::spawn(async move {
-            let done = match sent {
-                Ok(()) => done.await.unwrap_or(Err(Failure::Stopped)),
-                Err(failure) => Err(failure),
-            };
+            let mut done = done_with(sent).await;
+            while matches!(done, Err(Failure::Journal(JournalError::Unreachable))) {
+                actix_rt::time::sleep(UNREACHABLE).await;
+                done = done_with(hand_over(&supervisor, &identity, &command, at)).await;
+            }
             missed.set(missed.get() || done.is_err());
             match done {
                 Ok(_) => tracing::debug!(to, "handed over"),
@@ -316,6 +320,25 @@ where
         }
     };
     Succession { tell: Box::new(tell), registered: Box::new(registered) }
+}
+
+type Sent<F> = Result<oneshot::Receiver<Result<Recorded<F>, Failure>>, Failure>;
+
+/// Asks for a registration.
+fn hand_over<F: Answers>(
+    supervisor: &Addr<Supervisor<F>>,
+    identity: &Identity,
+    command: &Command<F>,
+    at: Timestamp,
+) -> Sent<F> {
+    let (reply, done) = oneshot::channel();
+    let act = Act::new(identity.clone(), Ask::Do(command.clone()), at, reply);
+    supervisor.try_send(act)?;
+    Ok(done)
+}
+
+async fn done_with<F: Answers>(sent: Sent<F>) -> Result<Recorded<F>, Failure> {
+    sent?.await.unwrap_or(Err(Failure::Stopped))
 }
 
 #[cfg(test)]

@@ -5,9 +5,7 @@
 
 use super::entity::{Entity, Loaded, Surroundings};
 use super::following::Others;
-use super::message::{
-    AbandonAll, Act, Ask, Claim, Failure, Finish, Finished, Grant, Health, answer,
-};
+use super::message::{Act, Ask, Claim, Failure, Finish, Finished, Grant, Health, answer};
 use super::projector::{Counts, Projector, Report};
 use super::reservations::Reservations;
 use super::roster::Roster;
@@ -19,20 +17,13 @@ use crate::flows::Answers;
 use crate::health::{Class, Tally};
 use crate::record::{Command, Identity, Key, Refusal, stream_of};
 use crate::tenure::Tenures;
-use actix::fut::wrap_future;
-use actix::{Actor, ActorFutureExt as _, Addr, AsyncContext as _, Context, Handler};
+use actix::{Actor, Addr, AsyncContext as _, Context, Handler};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
 /// Mailbox for more than can be under way: admission lets in far less.
 const MAILBOX: usize = 1 << 16;
-/// Leases ended side by side.
-const WAVE: usize = 1024;
-
-type Slots<F> = Vec<(Identity, Slot<Class<<F as crate::record::Flow>::Facet>>)>;
-/// What is done when all waves have ended; told the first failure of the journal.
-type Then<A> = Box<dyn FnOnce(&mut A, &mut Context<A>, Option<Failure>)>;
 
 /// The actor.
 pub(crate) struct Supervisor<F: Answers> {
@@ -51,7 +42,7 @@ pub(crate) struct Supervisor<F: Answers> {
     /// The leases of this life.
     pub(super) tenures: Tenures,
     /// Claims that wait for expired leases to be ended; `None` while none are being ended.
-    held: Option<Vec<Claim<F>>>,
+    pub(super) held: Option<Vec<Claim<F>>>,
     /// Counts up whenever a record moved, for those who wait for work.
     pub(super) moves: watch::Sender<u64>,
 }
@@ -92,7 +83,11 @@ impl<F: Answers> Supervisor<F> {
     }
 
     /// Activates the record when it rests. Whether other engines had moved it meanwhile.
-    fn activate(&mut self, identity: &Identity, me: Addr<Self>) -> Result<bool, Failure> {
+    pub(super) fn activate(
+        &mut self,
+        identity: &Identity,
+        me: Addr<Self>,
+    ) -> Result<bool, Failure> {
         if self.damaged.contains(identity) {
             return Err(Failure::Refused(Refusal::StateInvalid));
         }
@@ -128,7 +123,7 @@ impl<F: Answers> Supervisor<F> {
         F::unique_key(binding).map_or(Some(false), |key| self.keys.reserve(&act.identity, key))
     }
 
-    fn forward(&mut self, mut act: Act<F>, me: &Addr<Self>) {
+    pub(super) fn forward(&mut self, mut act: Act<F>, me: &Addr<Self>) {
         if act.tries > 0 {
             self.take_over(me);
         }
@@ -154,7 +149,7 @@ impl<F: Answers> Supervisor<F> {
 
     /// Gives the claim to the due record whose turn it is, if there is one. A record that was picked and not
     /// reached goes back to where it was.
-    fn pick(&mut self, mut claim: Claim<F>, me: &Addr<Self>) {
+    pub(super) fn pick(&mut self, mut claim: Claim<F>, me: &Addr<Self>) {
         while !claim.reply.is_closed() {
             let Surroundings { gate, reader, .. } = self.surroundings.as_ref();
             let at = (claim.now, claim.behind);
@@ -248,77 +243,6 @@ impl<F: Answers> Supervisor<F> {
         entries.extend(self.shelf.entries());
         Some(Marks { latest, tally, entries, keys })
     }
-
-    /// Sends one command to many records, a wave at a time, and calls back when all have answered.
-    fn each(
-        &mut self,
-        records: Slots<F>,
-        command: fn() -> Command<F>,
-        now: Timestamp,
-        context: &mut Context<Self>,
-        then: Then<Self>,
-    ) {
-        let mut wave = records;
-        let rest = wave.split_off(wave.len().min(WAVE));
-        let mut answers = Vec::with_capacity(wave.len());
-        for (identity, slot) in wave {
-            if !self.roster.knows(&identity)
-                && let Err(Failure::Refused(_)) = self.activate(&identity, context.address())
-            {
-                self.quarantine(&identity, slot);
-                continue;
-            }
-            let (reply, receiver) = oneshot::channel();
-            answers.push(receiver);
-            let act = Act::new(identity, Ask::Do(command()), now, reply);
-            self.forward(act, &context.address());
-        }
-        let all = async move {
-            let mut fault = None;
-            for answer in answers {
-                if let Ok(Err(failure @ Failure::Journal(_))) = answer.await {
-                    fault.get_or_insert(failure);
-                }
-            }
-            fault
-        };
-        context.spawn(wrap_future(all).map(move |fault, supervisor: &mut Self, context| {
-            if rest.is_empty() || fault.is_some() {
-                then(supervisor, context, fault);
-            } else {
-                supervisor.each(rest, command, now, context, then);
-            }
-        }));
-    }
-
-    /// First every expired lease is ended, as of the claim's time; then the next due record is given
-    /// out. Claims that arrive meanwhile wait for the same end.
-    fn claim(&mut self, claim: Claim<F>, context: &mut Context<Self>) {
-        if let Some(held) = &mut self.held {
-            held.push(claim);
-            return;
-        }
-        let mut expired = self.agenda.expired(claim.now);
-        let steady = claim.steady_seconds;
-        expired.retain(|(identity, _)| self.tenures.left(identity, steady).is_none());
-        if expired.is_empty() {
-            return self.pick(claim, &context.address());
-        }
-        let ended = claim.now;
-        self.held = Some(vec![claim]);
-        let then: Then<Self> = Box::new(move |supervisor, context, fault| {
-            for claim in supervisor.held.take().unwrap_or_default() {
-                match &fault {
-                    Some(failure) => {
-                        answer(claim.reply, Err(failure.clone()));
-                    }
-                    None if claim.now <= ended => supervisor.pick(claim, &context.address()),
-                    None => supervisor.claim(claim, context),
-                }
-            }
-        });
-        self.each(expired, || Command::Expire, ended, context, then);
-    }
 }
 
 impl<F: Answers> Actor for Supervisor<F> {
@@ -332,14 +256,6 @@ impl<F: Answers> Handler<Act<F>> for Supervisor<F> {
         // What became due meanwhile is moved a little at a time, and not all by the next claim.
         self.agenda.advance(act.now);
         self.forward(act, &context.address());
-    }
-}
-
-impl<F: Answers> Handler<Claim<F>> for Supervisor<F> {
-    type Result = ();
-
-    fn handle(&mut self, claim: Claim<F>, context: &mut Self::Context) {
-        self.claim(claim, context);
     }
 }
 
@@ -412,18 +328,5 @@ impl<F: Answers> Handler<Health<F::Health>> for Supervisor<F> {
         let (held, parked) = (self.agenda.held_count(), self.agenda.parked_count());
         let expected = self.surroundings.expected;
         self.counts.report(Report { due, expired, held, parked, expected, reply });
-    }
-}
-
-impl<F: Answers> Handler<AbandonAll> for Supervisor<F> {
-    type Result = ();
-
-    fn handle(&mut self, abandon: AbandonAll, context: &mut Self::Context) {
-        let AbandonAll { now, reply } = abandon;
-        let leased = self.agenda.leased();
-        let then: Then<Self> = Box::new(move |_, _, fault| {
-            answer(reply, fault.map_or(Ok(()), Err));
-        });
-        self.each(leased, || Command::Abandon, now, context, then);
     }
 }

@@ -114,9 +114,9 @@ impl PostgresMedium {
     pub fn open_to_read(place: &PostgresPlace) -> Result<Self, JournalError> {
         let medium = Self::connected(place)?;
         let (schema, pool) = (Arc::clone(&medium.schema), medium.link.pool().clone());
-        let found = medium.link.wait(async move {
-            schema::version(&*Arc::new(connect(&pool).await?), &schema, VERSION).await
-        })?;
+        let found = medium
+            .link
+            .wait(async move { schema::version(&connect(&pool).await?, &schema, VERSION).await })?;
         found.map(|_| medium).ok_or(JournalError::Missing)
     }
 
@@ -150,7 +150,7 @@ impl PostgresMedium {
     }
 
     /// The head, and the base's bytes; `None` before the journal is made.
-    fn head_row(&self) -> Result<Option<(JournalId, Head, Option<Vec<u8>>)>, JournalError> {
+    fn head_row(&self) -> Result<Option<HeadRow>, JournalError> {
         let rows = self.rows("SELECT journal, sequence, hash, base FROM SCHEMA.head", Vec::new());
         let rows = match rows {
             Ok(rows) => rows,
@@ -179,6 +179,8 @@ impl PostgresMedium {
 }
 
 type Rows = VecDeque<(u64, Vec<u8>)>;
+/// The journal, where it ends, and the base's bytes.
+type HeadRow = (JournalId, Head, Option<Vec<u8>>);
 
 /// A sequence number as the server keeps it; what is over its largest is as good as that.
 fn number(sequence: u64) -> i64 {
@@ -230,6 +232,10 @@ impl Medium for PostgresMedium {
 
     fn take_turn(&self) -> Result<(), JournalError> {
         self.turn.take(&self.link, &self.schema)
+    }
+
+    fn wait_until_reachable(&self) -> Result<(), JournalError> {
+        writing::wait_until_reachable(&self.link)
     }
 
     fn pass(&self) {

@@ -91,6 +91,25 @@ impl Turn {
     }
 }
 
+/// Asks until there is an answer, or nobody would wait any longer.
+pub(super) fn wait_until_reachable(link: &Link) -> Result<(), JournalError> {
+    let pool = link.pool().clone();
+    link.wait(async move {
+        let give_up = Instant::now() + PATIENCE;
+        let mut wait = BETWEEN.0;
+        loop {
+            let answered = async { within(connect(&pool).await?.batch_execute("SELECT 1")).await };
+            match answered.await {
+                Err(JournalError::Unreachable) if Instant::now() < give_up => {
+                    sleep(wait).await;
+                    wait = (wait * 2).min(BETWEEN.1);
+                }
+                known => return known,
+            }
+        }
+    })
+}
+
 /// Ends a connection with whatever it holds: the server gives it up when the connection is gone, and the
 /// pool must not hand it to anybody else.
 fn end(connection: Object) {
@@ -115,7 +134,10 @@ impl Writer {
         let mut in_doubt = false;
         loop {
             match written {
-                Ok(Written::Overtaken) if in_doubt => return self.was_it_us().await,
+                Ok(Written::Overtaken) if in_doubt => match self.was_it_us().await {
+                    Err(JournalError::Unreachable) if Instant::now() < give_up => sleep(wait).await,
+                    known => return known,
+                },
                 Err(JournalError::Unreachable) if Instant::now() < give_up => {
                     in_doubt = true;
                     sleep(wait).await;

@@ -6,8 +6,8 @@
 use super::commits::Commits;
 use super::lives::{answer, enqueue, enqueue_many, lives, settle};
 use crate::cli::failure::Failed;
+use crate::cli::place;
 use crate::clock::Stopwatch;
-use crate::engine::Engine;
 use crate::handle::{Handle, LEASE_SECONDS};
 use leasehold_actors::flows::dispatch::Dispatch;
 use serde::Serialize;
@@ -44,6 +44,8 @@ pub(super) struct Bench {
     pub(super) in_flight: u64,
     pub(super) http: u64,
     pub(super) idle_seconds: f64,
+    /// A journal on a server; then nothing else is measured.
+    pub(super) server: Option<PathBuf>,
     pub(super) folder: PathBuf,
 }
 
@@ -64,6 +66,9 @@ impl Bench {
     /// Measures all of it. One engine runs at a time.
     pub(super) async fn run(&self, show: &mut Show<'_>) -> Result<(), Failed> {
         self.one_journal(show).await?;
+        if self.server.is_some() {
+            return Ok(());
+        }
         self.rounds(show).await?;
         self.lives_over_http(show).await?;
         self.idle(show).await
@@ -73,8 +78,12 @@ impl Bench {
         let journal = self.folder.join("journal");
         let commits = Commits::default();
         let timed = commits.clone();
-        let builder = Engine::builder(&journal).wrapping_store(move |store| timed.timed(store));
+        let place = self.server.as_deref().unwrap_or(&journal);
+        let builder = place::engine(place)?.wrapping_store(move |store| timed.timed(store));
         let engine = builder.open().await?;
+        if engine.head().sequence > 0 {
+            return Err(Failed::Usage("a journal to measure has to be a new one"));
+        }
         let flow = engine.dispatch().clone();
         let first = self.backlog.max(1);
         let watch = Stopwatch::start();
@@ -101,6 +110,9 @@ impl Bench {
         self.health(&flow, show).await?;
         let (records, disk) = (engine.head().sequence, engine.disk_bytes()? as f64);
         engine.close().await;
+        if self.server.is_some() {
+            return Ok(());
+        }
         self.reopen(&journal, show).await?;
         let archived = self.archive_bytes(&journal)?;
         show(self.figure("disk_of_record_bytes", disk / archived, "ratio"))?;

@@ -1,6 +1,8 @@
 //! Engines that share a journal: the same tests on a disk in memory and on a server.
 
 mod engines;
+#[cfg(feature = "postgres")]
+mod outages;
 
 use leasehold::{Engine, EngineBuilder, MemoryDisk};
 
