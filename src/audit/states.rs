@@ -254,6 +254,17 @@ pub struct Happening {
     pub by: Option<String>,
     /// Why.
     pub why: Option<String>,
+    /// The time an operator made it due at, in seconds since 1970, where that is a later one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub due_at: Option<f64>,
+}
+
+impl Happening {
+    /// What happened, as people read it: a requeue for later is told by its due time.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        self.due_at.map_or(self.event, |_| "requeued")
+    }
 }
 
 /// One record's whole history and state.
@@ -353,5 +364,6 @@ pub(super) fn happening<F: Flow>(sequence: u64, event: &Event<F>) -> Happening {
         error_code: event.code().map(ToString::to_string),
         by: intervention.map(|it| it.by.as_str().to_owned()),
         why: intervention.map(|it| it.why.as_str().to_owned()),
+        due_at: event.made_due_at().map(Timestamp::seconds),
     }
 }

@@ -315,13 +315,16 @@ fn history<F: Answers>(
 
 /// One line of a history.
 fn happened(happening: &Happening) -> String {
-    let Happening { sequence, at, event, error_code, by, why } = happening;
-    let more = match (error_code, by, why) {
+    let Happening { sequence, at, error_code, by, why, due_at, .. } = happening;
+    let mut more = match (error_code, by, why) {
         (Some(code), _, _) => code.clone(),
         (None, Some(by), Some(why)) => format!("by {by}: {why}"),
         (None, _, _) => String::new(),
     };
-    format!("{sequence:>8}  {}  {event:<10} {more}", print::time(*at))
+    if let Some(due) = due_at {
+        more = format!("due {} {more}", print::time(*due));
+    }
+    format!("{sequence:>8}  {}  {:<10} {more}", print::time(*at), happening.word())
 }
 
 /// A status as lines of its members, nulls left out.

@@ -318,6 +318,13 @@ fn d12_the_command_line_spaces_the_due_times_of_what_it_requeues_at_a_rate() {
         assert!((pair[1] - pair[0] - 1.0).abs() < 1e-6, "{times:?}");
     }
     assert!(times[1] - times[0] <= 1.0 && times[3] - times[0] > 2.0, "{times:?}");
+    let shown = text(&leasehold(&["show", "journal", "dispatch", "event-4"], folder.path()));
+    let line = shown.lines().find(|line| line.contains("requeued")).expect("it was requeued");
+    let (_, said) = line.split_once("Z  ").expect("a time");
+    assert!(
+        said.starts_with("requeued   due 20") && said.ends_with("Z by maria: mended"),
+        "{line}"
+    );
     let none = leasehold(&[&asked[..], &["--rate", "0"]].concat(), folder.path());
     assert_eq!(none.status.code(), Some(2));
 }

@@ -184,6 +184,26 @@ impl<F: Flow> Event<F> {
         }
     }
 
+    /// The later time an operator made it due at.
+    #[must_use]
+    pub fn made_due_at(&self) -> Option<Timestamp> {
+        match self {
+            Self::RequeuedLater { next_at, .. } => Some(*next_at),
+            Self::Registered { .. }
+            | Self::Claimed { .. }
+            | Self::Completed { .. }
+            | Self::Watched { .. }
+            | Self::Unchanged { .. }
+            | Self::Retried { .. }
+            | Self::Failed { .. }
+            | Self::LeaseLost { .. }
+            | Self::Requeued { .. }
+            | Self::Dismissed { .. }
+            | Self::Repinned { .. }
+            | Self::Released { .. } => None,
+        }
+    }
+
     /// When it happened.
     #[must_use]
     pub fn at(&self) -> Timestamp {
