@@ -5,9 +5,11 @@
 
 mod rings;
 mod stuck;
+mod verdict;
 
 pub use rings::Rings;
 pub use stuck::{StuckFacts, StuckRecord, StuckState};
+pub use verdict::Verdict;
 
 use crate::destination::DestinationView;
 use crate::pages::Tone;
@@ -45,10 +47,6 @@ impl Standing {
         }
     }
 }
-
-/// What there is to say of a flow that is blocked while no record is stuck.
-pub const NOT_STUCK: &str = "No record is stuck: a lease ran out and its record is given out again, or a \
-    change failed at the other side.";
 
 /// How everything stands.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -289,13 +287,13 @@ mod tests {
     use super::*;
     use leasehold_actors::contract::time::Timestamp;
 
-    fn figures(flow: FlowTag, status: Standing) -> FlowFigures {
+    pub(super) fn figures(flow: FlowTag, status: Standing) -> FlowFigures {
         let health = HealthFigures { status, counts: BTreeMap::new(), quarantined: 0 };
         let depths = Depths { due: 2, oldest_due_at: Timestamp::new(940.0), leased: 1, held: 0 };
         FlowFigures { flow, health, depths, next_at: Some(1000.0) }
     }
 
-    fn journal() -> JournalOverview {
+    pub(super) fn journal() -> JournalOverview {
         JournalOverview { id: "1".into(), sequence: 3, head: "2".into(), disk_bytes: 4 }
     }
 

@@ -31,7 +31,8 @@ const KEYS_MAX: usize = 64;
 ///
 /// It asks the door of `leasehold serve`. Per flow it shows what is due, since when, in flight and held,
 /// and what settled and was retried in the last ten minutes; then the other sides, what is paused, and
-/// each stuck record with its command. Enter opens the selected record, p freezes the screen, q ends it.
+/// each stuck record with its command. Enter opens the selected record: why it stands where it stands, and
+/// what happened to it. p freezes the screen, q ends it.
 /// When the door goes away it says so and keeps asking. With --once it prints that as text and ends, with
 /// exit code 1 when something is blocked.
 #[derive(Debug, Args)]

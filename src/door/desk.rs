@@ -16,7 +16,7 @@ use crate::overview::{
     DestinationOverview, FlowFigures, FlowOverview, HealthFigures, JournalOverview, Overview,
     PausedOverview, Rings, Sides, StuckRecord, assemble,
 };
-use leasehold_actors::control::{Command, PausedScope, Scope};
+use leasehold_actors::control::{Command, PausedScope, Scope, Side};
 use leasehold_actors::explain::Place;
 use leasehold_actors::flows::Answers;
 use leasehold_actors::flows::delivery::Delivery;
@@ -162,6 +162,11 @@ impl Desk {
     /// The other sides, where calls to them are limited.
     pub(crate) fn destinations(&self) -> Vec<DestinationOverview> {
         self.destinations.iter().map(|side| side.view().into()).collect()
+    }
+
+    /// The side a flow calls, where calls to it are limited.
+    pub(crate) fn side_of(&self, flow: FlowTag) -> Option<DestinationOverview> {
+        self.destinations().into_iter().find(|side| side.name == Side::of(flow).name())
     }
 
     pub(crate) fn steady_seconds(&self) -> f64 {

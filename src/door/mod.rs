@@ -11,6 +11,7 @@
 //! | `POST /v1/dispatch`, `POST /v1/delivery` | registers the document; 201, or 200 when it was known |
 //! | `GET /v1/{flow}/{id}` | one record's status; of delivery `{operation}/{id}` |
 //! | `GET /v1/{flow}/{id}/explain` | why it stands where it stands, as `leasehold explain --json` says it |
+//! | `GET /v1/{flow}/{id}/history` | the same in words, its newest 1,000 events, and its status |
 //! | `POST /v1/{flow}/{id}/{requeue,dismiss,repin}` | what an operator does, with `by` and `why` |
 //! | `POST /v1/pause`, `POST /v1/resume` | pauses a `scope` (`flow/NAME`, `site/ID`, `destination/NAME`), with `by` and `why` |
 //! | `GET /v1/records` | a page of records: `flow`, `state`, `site`, `after`, `limit` |
@@ -26,13 +27,14 @@
 //! | [`session`] | tokens and sessions of browsers |
 //! | [`desk`] | what is asked of the engine |
 //! | `records`, `pauses`, `standing` | the requests about records, about what is paused, about everything |
-//! | `why` | one record's explanation, as JSON and on its page |
+//! | `why`, `history` | one record's explanation, and what happened to it, as JSON and on its page |
 //! | `page`, `table`, `login` | pages, the tables in them, and how a browser gets to see them |
 //! | [`answer`] | the form of answers and refusals |
 
 pub mod answer;
 pub mod desk;
 mod guard;
+mod history;
 pub mod listen;
 mod login;
 mod page;

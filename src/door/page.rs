@@ -5,26 +5,24 @@
 
 use super::Inside;
 use super::answer::{Refused, with_type};
+use super::history::{self, Found};
 use super::records::flow;
 use super::table::{destinations, flows, paused, stuck as stuck_table};
 use super::why;
-use crate::audit::{Happening, History};
-use crate::overview::{NOT_STUCK, Overview, Standing};
+use crate::audit::Happening;
+use crate::overview::{Overview, Standing, Verdict};
 use crate::pages::{Column, Tone, facts, notice, page_with_head, table};
 use crate::times::to_the_second;
 use axum::body::Body;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::{Response, StatusCode};
-use leasehold_actors::control::Side;
-use leasehold_actors::explain::{Explains, Explanation};
-use leasehold_actors::flows::Answers;
+use leasehold_actors::explain::Explains;
 use leasehold_actors::flows::delivery::Delivery;
 use leasehold_actors::flows::dispatch::Dispatch;
 use leasehold_actors::flows::lifecycle::Lifecycle;
 use leasehold_actors::flows::notification::Notify;
 use leasehold_actors::flows::processing::Processing;
 use leasehold_actors::record::FlowTag;
-use leasehold_journal::JournalError;
 use maud::{Markup, html};
 use std::sync::Arc;
 
@@ -115,31 +113,9 @@ fn dashboard_body(overview: &Overview) -> Markup {
 
 /// The answer to the first question.
 fn headline(overview: &Overview) -> Markup {
-    let waiting: u64 = overview.flows.iter().map(|flow| flow.due).sum();
-    let in_flight: u64 = overview.flows.iter().map(|flow| flow.in_flight).sum();
-    let now = html! { p { (waiting) " due now, " (in_flight) " in flight." } };
-    let paused = !overview.paused.is_empty();
-    match overview.status {
-        Standing::Ok if paused => notice(Tone::Waiting, "Something is paused.", &now),
-        Standing::Ok => notice(Tone::Fine, "All is well.", &now),
-        Standing::Blocked => {
-            let blocked = overview.flows.iter().filter(|flow| flow.status == Standing::Blocked);
-            let names: Vec<_> = blocked.map(|flow| flow.flow.as_str()).collect();
-            let said = format!("Blocked: {}.", names.join(", "));
-            let more = html! {
-                @if overview.stuck.is_empty() {
-                    p { (NOT_STUCK) }
-                } @else {
-                    p {
-                        "These records do not go on by themselves. Do what their lines say, or let "
-                        "them be with " code { "dismiss" } " instead."
-                    }
-                }
-                (now)
-            };
-            notice(Tone::Trouble, &said, &more)
-        }
-    }
+    let Verdict { tone, word, of, more } = overview.verdict();
+    let more = html! { @for sentence in &more { p { (sentence) } } };
+    notice(tone, &format!("{word}{of}."), &more)
 }
 
 pub(super) async fn stuck(State(inside): Shared, RawQuery(query): RawQuery) -> Answer {
@@ -171,16 +147,9 @@ pub(super) async fn record(
 }
 
 async fn timeline<F: Explains>(inside: &Inside, id: String) -> Answer {
-    let outlook = inside.desk.outlook()?;
-    let (asked, now, paused) = (id.clone(), outlook.now, inside.desk.paused());
-    let found = inside
-        .desk
-        .looking(move |live| {
-            let history = live.history::<F>(&asked, now)?;
-            of_history::<F>(history, live.explain::<F>(&asked, &outlook, paused)?)
-        })
-        .await?;
-    let Some(Found { status, events, archived, replays, explanation }) = found else {
+    let Some(Found { now, status, events, archived, replays, explanation }) =
+        history::found::<F>(inside, &id).await?
+    else {
         let body = html! {
             p { a href="/" { "Everything" } }
             (notice(Tone::Quiet, "There is no such record.", &html! {}))
@@ -188,8 +157,7 @@ async fn timeline<F: Explains>(inside: &Inside, id: String) -> Answer {
         return answer(StatusCode::NOT_FOUND, "Leasehold: no record", None, &body);
     };
     let title = format!("{} {id}", F::TAG.name());
-    let destinations = inside.desk.destinations();
-    let side = destinations.iter().find(|side| side.name == Side::of(F::TAG).name());
+    let side = inside.desk.side_of(F::TAG);
     let body = html! {
         p { a href="/" { "Everything" } }
         h1 { (title) }
@@ -198,7 +166,7 @@ async fn timeline<F: Explains>(inside: &Inside, id: String) -> Answer {
         }
         @if let Some(explanation) = &explanation {
             h2 { "Why it stands where it stands" }
-            (why::section(explanation, side, now.seconds()))
+            (why::section(explanation, side.as_ref(), now.seconds()))
         }
         h2 { "What happened" }
         @if archived > 0 {
@@ -211,28 +179,6 @@ async fn timeline<F: Explains>(inside: &Inside, id: String) -> Answer {
         }
     };
     answer(StatusCode::OK, &title, None, &body)
-}
-
-/// What a page needs of a history.
-struct Found {
-    /// As JSON.
-    status: serde_json::Value,
-    events: Vec<Happening>,
-    /// Events that are in archives.
-    archived: u32,
-    replays: bool,
-    explanation: Option<Explanation>,
-}
-
-fn of_history<F: Answers>(
-    history: Option<History<F::Status>>,
-    explanation: Option<Explanation>,
-) -> Result<Option<Found>, JournalError> {
-    let Some(History { archived, events, replays, status, .. }) = history else {
-        return Ok(None);
-    };
-    let status = serde_json::to_value(status).map_err(|_| JournalError::Payload)?;
-    Ok(Some(Found { status, events, archived, replays, explanation }))
 }
 
 fn happenings(events: &[Happening]) -> Markup {
@@ -248,9 +194,10 @@ fn happenings(events: &[Happening]) -> Markup {
             vec![
                 html! { (it.sequence) },
                 html! { (to_the_second(it.at)) },
-                html! { (it.event) },
+                html! { (it.word()) },
                 html! {
                     @if let Some(code) = &it.error_code { code { (code) } }
+                    @if let Some(due) = it.due_at { "due " (to_the_second(due)) " " }
                     @if let (Some(by), Some(why)) = (&it.by, &it.why) { (by) ": " (why) }
                 },
             ]

@@ -3,7 +3,7 @@
 //! Owns the form of these requests. Must not judge a document or decide anything about a record.
 
 use super::answer::{Refused, json};
-use super::{Inside, why};
+use super::{Inside, history, why};
 use crate::audit::Row;
 use crate::audit::live::{Place, Wanted, is_state};
 use crate::handle::{Handle, Registered};
@@ -65,15 +65,17 @@ pub(super) fn flow(name: &str) -> Result<FlowTag, Refused> {
     FlowTag::from_name(name).ok_or(Refused::Route)
 }
 
-/// One record's status, or its explanation.
+/// One record's status, its explanation, or its history.
 pub(super) async fn read(
     State(inside): Shared,
     Path((name, rest)): Path<(String, String)>,
 ) -> Answer {
     let flow = flow(&name)?;
-    match why::asked_about(flow, &rest) {
-        Some(id) => why::explain(&inside, flow, id).await,
-        None => status(&inside, flow, rest).await,
+    let about = |what| why::asked_about(flow, &rest, what);
+    match (about("explain"), about("history")) {
+        (Some(id), _) => why::explain(&inside, flow, id).await,
+        (None, Some(id)) => history::history(&inside, flow, id).await,
+        (None, None) => status(&inside, flow, rest).await,
     }
 }
 

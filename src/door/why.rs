@@ -22,10 +22,10 @@ use maud::{Markup, html};
 
 type Answer = Result<Response<Body>, Refused>;
 
-/// The id in a path that ends in `explain`. An id of delivery has an operation before it, so that one
-/// that is itself `explain` is none.
-pub(super) fn asked_about(flow: FlowTag, rest: &str) -> Option<&str> {
-    let id = rest.strip_suffix("/explain")?;
+/// The id in a path that ends in `what`, such as `explain`. An id of delivery has an operation before it,
+/// so that one that is itself `explain` is none.
+pub(super) fn asked_about<'a>(flow: FlowTag, rest: &'a str, what: &str) -> Option<&'a str> {
+    let id = rest.strip_suffix(what)?.strip_suffix('/')?;
     (flow != FlowTag::Delivery || id.contains('/')).then_some(id)
 }
 
@@ -48,25 +48,37 @@ async fn of_flow<F: Explains>(inside: &Inside, id: &str) -> Answer {
     }
 }
 
-/// An explanation as a part of a page; `side` is whom the record's flow calls, where calls are limited.
+/// An explanation in words, by name, but for what there is to do; `side` is whom the record's flow calls,
+/// where calls are limited.
+pub(super) fn words(
+    explanation: &Explanation,
+    side: Option<&DestinationOverview>,
+    now_seconds: f64,
+) -> Vec<(&'static str, String)> {
+    let mut said = vec![("waits for", explanation.reason())];
+    if let Some(since) = explanation.since {
+        said.push(("since", at(since, now_seconds)));
+    }
+    for paused in &explanation.paused {
+        said.push(("paused", pause(paused, now_seconds)));
+    }
+    said.push(("moves on", moves_on(explanation, now_seconds)));
+    if let Some(barred) = side.filter(|_| explanation.is_open()).and_then(barred) {
+        said.push(("destination", barred));
+    }
+    let (rule, sentence) = (explanation.rule.id(), explanation.rule.sentence());
+    said.push(("rule", format!("{rule}: {sentence}")));
+    said
+}
+
+/// An explanation as a part of a page.
 pub(super) fn section(
     explanation: &Explanation,
     side: Option<&DestinationOverview>,
     now_seconds: f64,
 ) -> Markup {
-    let mut said = vec![("waits for", html! { (explanation.reason()) })];
-    if let Some(since) = explanation.since {
-        said.push(("since", html! { (at(since, now_seconds)) }));
-    }
-    for paused in &explanation.paused {
-        said.push(("paused", html! { (pause(paused, now_seconds)) }));
-    }
-    said.push(("moves on", html! { (moves_on(explanation, now_seconds)) }));
-    if let Some(barred) = side.filter(|_| explanation.is_open()).and_then(barred) {
-        said.push(("destination", html! { (barred) }));
-    }
-    let (rule, sentence) = (explanation.rule.id(), explanation.rule.sentence());
-    said.push(("rule", html! { (rule) ": " (sentence) }));
+    let words = words(explanation, side, now_seconds).into_iter();
+    let mut said: Vec<_> = words.map(|(name, text)| (name, html! { (text) })).collect();
     for action in &explanation.actions {
         said.push(("to do", html! { code { (action.command) } " " (action.does) }));
     }
@@ -96,11 +108,13 @@ mod tests {
             (FlowTag::Dispatch, "e/explain", Some("e")),
             (FlowTag::Dispatch, "explain/explain", Some("explain")),
             (FlowTag::Dispatch, "explain", None),
+            (FlowTag::Dispatch, "e/history", None),
+            (FlowTag::Dispatch, "e/unexplain", None),
             (FlowTag::Delivery, "change/e/explain", Some("change/e")),
             (FlowTag::Delivery, "change/explain", None),
             (FlowTag::Delivery, "change/explain/explain", Some("change/explain")),
         ] {
-            assert_eq!(asked_about(flow, rest), id, "{rest}");
+            assert_eq!(asked_about(flow, rest, "explain"), id, "{rest}");
         }
     }
 

@@ -3,9 +3,13 @@
 //! Owns what is known of the engine, what is selected or opened, whether the screen is frozen, and which
 //! questions follow from that. Must not know how anything looks.
 
-use super::reading::{self, DoorFault, Reply};
+use super::reading::{self, DoorFault, History, Reply};
 use crate::overview::{Overview, StuckRecord};
 use ratatui::crossterm::event::{Event as Input, KeyCode, KeyModifiers};
+use std::cell::Cell;
+
+/// How far a page key goes.
+const PAGE: isize = 10;
 
 /// A key, by what it is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +22,10 @@ pub enum Key {
     Up,
     /// One down.
     Down,
+    /// Ten up.
+    PageUp,
+    /// Ten down.
+    PageDown,
     /// Opens the record that is selected.
     Open,
     /// Freezes the screen, or lets it go on.
@@ -38,6 +46,8 @@ pub fn key(input: &Input) -> Option<Key> {
         (KeyCode::Esc, Key::Back),
         (KeyCode::Up, Key::Up),
         (KeyCode::Down, Key::Down),
+        (KeyCode::PageUp, Key::PageUp),
+        (KeyCode::PageDown, Key::PageDown),
         (KeyCode::Enter, Key::Open),
         (KeyCode::Char('p'), Key::Freeze),
     ];
@@ -49,7 +59,7 @@ pub fn key(input: &Input) -> Option<Key> {
 pub enum Question {
     /// How everything stands.
     Overview,
-    /// One record's status.
+    /// All there is to say of one record.
     Record {
         /// Its flow.
         flow: String,
@@ -73,7 +83,7 @@ impl Question {
     pub fn path(&self) -> String {
         match self {
             Self::Overview => "/v1/overview".to_owned(),
-            Self::Record { flow, id } => format!("/v1/{flow}/{id}"),
+            Self::Record { flow, id } => format!("/v1/{flow}/{id}/history"),
         }
     }
 }
@@ -118,8 +128,8 @@ pub(super) enum Told {
     NotYet,
     /// There is no such record.
     Missing,
-    /// Its status, by name.
-    Members(Vec<(String, String)>),
+    /// All there is to say of it.
+    All(History),
 }
 
 /// The record that is open.
@@ -128,8 +138,23 @@ pub(super) struct Opened {
     pub(super) record: StuckRecord,
     pub(super) told: Told,
     /// Lines of it that are above the screen.
-    pub(super) scrolled: usize,
+    scrolled: usize,
+    /// How many may be, as it was drawn last: only there it is known how many lines it takes.
+    scrolled_max: Cell<usize>,
     question: Question,
+}
+
+impl Opened {
+    /// Lines above a screen on which `lines` of all its lines find room.
+    pub(super) fn scrolled(&self, all: usize, lines: usize) -> usize {
+        self.scrolled_max.set(all.saturating_sub(lines));
+        self.scrolled.min(self.scrolled_max.get())
+    }
+
+    fn scroll(&mut self, by: isize) {
+        let most = self.scrolled_max.get();
+        self.scrolled = self.scrolled.min(most).saturating_add_signed(by).min(most);
+    }
 }
 
 /// What the screen shows.
@@ -215,8 +240,8 @@ impl Model {
         let Some(opened) = self.opened.as_mut().filter(|it| it.question == *question) else {
             return; // it was closed meanwhile
         };
-        match reading::members(reply) {
-            Ok(Some(members)) => opened.told = Told::Members(members),
+        match reading::history(reply) {
+            Ok(Some(history)) => opened.told = Told::All(history),
             Ok(None) => opened.told = Told::Missing,
             Err(fault) => self.fault = Some(fault),
         }
@@ -235,18 +260,17 @@ impl Model {
                     return Next::Quit;
                 }
             }
-            Key::Up => match &mut self.opened {
-                Some(opened) => opened.scrolled = opened.scrolled.saturating_sub(1),
-                None => self.selected = self.selected.saturating_sub(1),
-            },
-            Key::Down => self.down(),
+            Key::Up => self.go(-1),
+            Key::Down => self.go(1),
+            Key::PageUp => self.go(-PAGE),
+            Key::PageDown => self.go(PAGE),
             Key::Open => {
                 let asked = self.selected().and_then(|record| {
                     Question::about(record).map(|question| (record.clone(), question))
                 });
                 if let (Some((record, question)), None) = (asked, &self.opened) {
-                    self.opened =
-                        Some(Opened { record, told: Told::NotYet, scrolled: 0, question });
+                    let (told, scrolled, scrolled_max) = (Told::NotYet, 0, Cell::new(0));
+                    self.opened = Some(Opened { record, told, scrolled, scrolled_max, question });
                     return Next::Ask;
                 }
             }
@@ -258,15 +282,14 @@ impl Model {
         Next::Stay
     }
 
-    fn down(&mut self) {
+    /// Goes down by so many lines of the record that is open, or so many records.
+    fn go(&mut self, by: isize) {
         match &mut self.opened {
-            Some(Opened { told: Told::Members(members), scrolled, .. }) => {
-                *scrolled = (*scrolled + 1).min(members.len().saturating_sub(1));
-            }
-            Some(Opened { told: Told::NotYet | Told::Missing, .. }) => {}
+            Some(opened) => opened.scroll(by),
             None => {
                 let stuck = self.overview.as_ref().map_or(0, |overview| overview.stuck.len());
-                self.selected = (self.selected + 1).min(stuck.saturating_sub(1));
+                let to = self.selected.saturating_add_signed(by);
+                self.selected = to.min(stuck.saturating_sub(1));
             }
         }
     }

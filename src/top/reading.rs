@@ -5,7 +5,8 @@
 
 use crate::overview::Overview;
 use crate::times;
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Map, Value};
 
 /// Largest answer that is read, in bytes.
 pub const REPLY_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -54,23 +55,60 @@ pub(super) fn overview(reply: Option<&Reply>) -> Result<Overview, DoorFault> {
     serde_json::from_value(value(reply)?).map_err(|_| DoorFault::Invalid)
 }
 
-/// The members of a record's status in their order, nulls left out; `None` when there is no such record.
-pub(super) fn members(reply: Option<&Reply>) -> Result<Option<Vec<(String, String)>>, DoorFault> {
-    let status = match value(reply) {
-        Err(DoorFault::Refused { status: 404 }) => return Ok(None),
-        other => other?,
-    };
-    let Value::Object(members) = status else { return Err(DoorFault::Invalid) };
-    let known = members.into_iter().filter(|(_, value)| !value.is_null());
-    let shown = known.map(|(name, value)| {
-        let said = match (value.as_str(), value.as_f64()) {
-            (Some(text), _) => text.to_owned(),
-            (None, Some(seconds)) if name.ends_with("_at") => times::exact(seconds),
-            (None, _) => value.to_string(),
-        };
-        (name, said)
-    });
-    Ok(Some(shown.collect()))
+/// All there is to say of one record.
+#[derive(Deserialize)]
+pub(super) struct History {
+    /// Why it stands where it stands.
+    pub(super) explained: Vec<Said>,
+    /// Events in archives.
+    pub(super) archived: u64,
+    /// Events that are not among those that follow.
+    pub(super) earlier: u64,
+    pub(super) events: Vec<Happened>,
+    pub(super) replays: bool,
+    status: Option<Map<String, Value>>,
+}
+
+/// Something said of it, by name.
+#[derive(Deserialize)]
+pub(super) struct Said {
+    pub(super) name: String,
+    pub(super) said: String,
+}
+
+/// One thing that happened to it.
+#[derive(Deserialize)]
+pub(super) struct Happened {
+    pub(super) at: f64,
+    pub(super) event: String,
+    pub(super) error_code: Option<String>,
+    pub(super) by: Option<String>,
+    pub(super) why: Option<String>,
+    pub(super) due_at: Option<f64>,
+}
+
+impl History {
+    /// The members of its status in their order, nulls left out.
+    pub(super) fn members(&self) -> Vec<Said> {
+        let known = self.status.iter().flatten().filter(|(_, value)| !value.is_null());
+        let shown = known.map(|(name, value)| {
+            let said = match (value.as_str(), value.as_f64()) {
+                (Some(text), _) => text.to_owned(),
+                (None, Some(seconds)) if name.ends_with("_at") => times::exact(seconds),
+                (None, _) => value.to_string(),
+            };
+            Said { name: name.clone(), said }
+        });
+        shown.collect()
+    }
+}
+
+/// The answer about one record; `None` when there is no such record.
+pub(super) fn history(reply: Option<&Reply>) -> Result<Option<History>, DoorFault> {
+    match value(reply) {
+        Err(DoorFault::Refused { status: 404 }) => Ok(None),
+        other => serde_json::from_value(other?).map(Some).map_err(|_| DoorFault::Invalid),
+    }
 }
 
 fn value(reply: Option<&Reply>) -> Result<Value, DoorFault> {
@@ -125,17 +163,26 @@ mod tests {
         Reply { status, body: body.as_bytes().to_vec() }
     }
 
+    /// The answer about a record with this status.
+    fn told(status: &str) -> History {
+        let body = format!(
+            r#"{{"explained":[],"archived":0,"earlier":0,"events":[],"replays":true,"status":{status}}}"#
+        );
+        history(Some(&reply(200, &body))).expect("it is read").expect("a record")
+    }
+
     #[test]
     fn what_could_steer_a_terminal_is_replaced_in_names_and_values_at_any_depth() {
-        let body =
-            r#"{"a\u001b":"x\u001b[2Jy\u009b","b":["\u202e",{"c":"\u0007\r\u200b"}],"d":"ü ✓\n"}"#;
-        let members = members(Some(&reply(200, body))).expect("it is read").expect("a record");
-        let all: String = members.iter().map(|(name, value)| format!("{name}{value}")).collect();
+        let members = told(
+            r#"{"a\u001b":"x\u001b[2Jy\u009b","b":["\u202e",{"c":"\u0007\r\u200b"}],"d":"ü ✓\n"}"#,
+        )
+        .members();
+        let all: String = members.iter().map(|it| format!("{}{}", it.name, it.said)).collect();
         assert!(!all.chars().any(steers), "{all:?}");
-        let [(name, value), (_, nested), (_, kept)] = &members[..] else { panic!("three") };
-        assert_eq!((name.as_str(), value.as_str()), ("a\u{fffd}", "x\u{fffd}[2Jy\u{fffd}"));
-        assert_eq!(nested.matches('\u{fffd}').count(), 4);
-        assert_eq!(kept, "ü ✓ ");
+        let [first, nested, kept] = &members[..] else { panic!("three") };
+        assert_eq!((&*first.name, &*first.said), ("a\u{fffd}", "x\u{fffd}[2Jy\u{fffd}"));
+        assert_eq!(nested.said.matches('\u{fffd}').count(), 4);
+        assert_eq!(kept.said, "ü ✓ ");
     }
 
     #[test]
@@ -153,17 +200,18 @@ mod tests {
             assert_eq!(overview(answer.as_ref()), Err(fault));
             assert!(!format!("{fault} {fault:?} {answer:?}").contains("canary"));
         }
-        assert_eq!(members(Some(&reply(404, ""))), Ok(None), "a record may be gone");
-        assert_eq!(members(Some(&reply(200, "[]"))), Err(DoorFault::Invalid));
+        assert!(matches!(history(Some(&reply(404, ""))), Ok(None)), "a record may be gone");
+        assert!(matches!(history(Some(&reply(200, "[]"))), Err(DoorFault::Invalid)));
     }
 
     #[test]
     fn members_that_are_times_read_as_times_and_nulls_are_left_out() {
-        let body = r#"{"next_attempt_at":1700000000.25,"attempts":2,"lease_expires_at":null}"#;
-        let members = members(Some(&reply(200, body))).expect("it is read").expect("a record");
-        let mut members = members;
+        let told =
+            told(r#"{"next_attempt_at":1700000000.25,"attempts":2,"lease_expires_at":null}"#);
+        let mut members: Vec<_> = told.members().into_iter().map(|it| (it.name, it.said)).collect();
         members.sort();
         let expected = [("attempts", "2"), ("next_attempt_at", "2023-11-14T22:13:20.25Z")];
         assert_eq!(members, expected.map(|(name, said)| (name.to_owned(), said.to_owned())));
+        assert!(history(Some(&reply(200, "{\"status\":null}"))).is_err(), "that is no history");
     }
 }

@@ -1,14 +1,15 @@
 //! Where everything stands: on a terminal, and as text.
 //!
 //! Owns what comes first and what gives way where there is no room: first the records of each state,
-//! then what is above the stuck records. Pure: the same model is the same screen.
+//! then the other sides and the flows. What is paused stays, since it explains why nothing moves. Pure:
+//! the same model is the same screen.
 
 use super::figures::wrapped;
 use super::model::{Model, Opened, Told};
 use super::tables::{
-    Counts, destinations, details, flows, members, named, paused, stuck, style, title,
+    Counts, destinations, details, flows, happened, members, named, paused, stuck, style, title,
 };
-use crate::overview::{DestinationState, NOT_STUCK, Overview, STUCK_MAX, Standing};
+use crate::overview::{Overview, Verdict};
 use crate::pages::Tone;
 use crate::times::to_the_second;
 use ratatui::Frame;
@@ -17,6 +18,10 @@ use ratatui::text::{Line, Text};
 
 /// Lines that stuck records get on a screen that is too small for everything.
 const STUCK_LINES_MIN: usize = 8;
+/// Columns of a name in an explanation, and in a status.
+const NAMES: [usize; 2] = [12, 24];
+/// Columns from which on the keys are told in whole words.
+const KEYS_FROM: usize = 60;
 
 /// Draws everything.
 pub fn draw(frame: &mut Frame<'_>, model: &Model) {
@@ -27,12 +32,12 @@ pub fn draw(frame: &mut Frame<'_>, model: &Model) {
     let rows = [Constraint::Length(head_lines), Constraint::Fill(1), Constraint::Length(1)];
     let [top, middle, bottom] = Layout::vertical(rows).areas(area);
     frame.render_widget(Text::from(head), top);
-    frame.render_widget(Line::styled(keys(model), style(Tone::Quiet)), bottom);
+    frame.render_widget(Line::styled(keys(model, width), style(Tone::Quiet)), bottom);
     match (&model.opened, &model.overview) {
         (Some(opened), _) => {
             let lines = record(opened, width);
-            let most = lines.len().saturating_sub(usize::from(middle.height));
-            let shown = lines.into_iter().skip(opened.scrolled.min(most)).collect::<Vec<_>>();
+            let above = opened.scrolled(lines.len(), usize::from(middle.height));
+            let shown = lines.into_iter().skip(above).collect::<Vec<_>>();
             frame.render_widget(Text::from(shown), middle);
         }
         (None, Some(overview)) => everything(frame, middle, model, overview),
@@ -47,7 +52,7 @@ fn everything(frame: &mut Frame<'_>, area: Rect, model: &Model, overview: &Overv
     for (place, record) in overview.stuck.iter().enumerate() {
         let chosen = place == model.selected;
         let first = list.len();
-        list.push(stuck(record, overview.at, chosen));
+        list.extend(stuck(record, overview.at, chosen, Some(width)));
         if chosen {
             list.extend(details(record, Some(width)));
             selected = first..list.len();
@@ -59,7 +64,9 @@ fn everything(frame: &mut Frame<'_>, area: Rect, model: &Model, overview: &Overv
     if above.len() + wanted > height {
         above = upper(overview, width, Counts::LeftOut);
     }
-    let room_above = height.saturating_sub(wanted.min(STUCK_LINES_MIN));
+    // What is paused comes first there, and has half of the screen for itself.
+    let told_always = paused(&overview.paused, overview.at, width).len().min(height / 2);
+    let room_above = height.saturating_sub(wanted.min(STUCK_LINES_MIN)).max(told_always);
     above.truncate(room_above);
     let room = (height - above.len()).saturating_sub(heading);
     // As far down as it takes to see all of the selected record, but never past its first line.
@@ -83,7 +90,7 @@ pub fn text(model: &Model, width: u16) -> String {
             lines.push(title(stuck_title(overview)));
         }
         for record in &overview.stuck {
-            lines.push(stuck(record, overview.at, false));
+            lines.extend(stuck(record, overview.at, false, None));
             lines.extend(details(record, None));
         }
     }
@@ -93,20 +100,14 @@ pub fn text(model: &Model, width: u16) -> String {
 
 /// What is above the stuck records.
 fn upper(overview: &Overview, width: usize, counts: Counts) -> Vec<Line<'static>> {
-    let mut lines = flows(&overview.flows, width, counts);
+    let mut lines = paused(&overview.paused, overview.at, width);
+    lines.extend(flows(&overview.flows, width, counts));
     lines.extend(destinations(&overview.destinations, width));
-    lines.extend(paused(&overview.paused, overview.at, width));
     lines
 }
 
 fn stuck_title(overview: &Overview) -> String {
-    format!("stuck, the newest first: {}", number_of_stuck(overview))
-}
-
-/// There may be more than are told of.
-fn number_of_stuck(overview: &Overview) -> String {
-    let number = overview.stuck.len();
-    if number < STUCK_MAX { number.to_string() } else { format!("{number} or more") }
+    format!("stuck, the newest first: {}", overview.number_of_stuck())
 }
 
 /// Whether all is well, whether it is still so, and as of when.
@@ -121,7 +122,8 @@ fn head(model: &Model, width: usize) -> Vec<Line<'static>> {
         }
         None => {}
         Some(overview) => {
-            said.push(verdict(overview));
+            let Verdict { tone, word, of, more } = overview.verdict();
+            said.push((tone, format!("{}{of}. {}", word.to_uppercase(), more.join(" "))));
             let mode = match (model.frozen, model.fault) {
                 (true, _) => "FROZEN",
                 (false, Some(_)) => "OLD",
@@ -145,62 +147,40 @@ fn head(model: &Model, width: usize) -> Vec<Line<'static>> {
     lines.collect()
 }
 
-/// The answer to the first question, and what can be done.
-fn verdict(overview: &Overview) -> (Tone, String) {
-    let due = overview.flows.iter().fold(0, |all: u64, flow| all.saturating_add(flow.due));
-    let in_flight =
-        overview.flows.iter().fold(0, |all: u64, flow| all.saturating_add(flow.in_flight));
-    let now = format!("{due} due now, {in_flight} in flight.");
-    let blocked = overview.flows.iter().filter(|flow| flow.status == Standing::Blocked);
-    let blocked: Vec<_> = blocked.map(|flow| flow.flow.as_str()).collect();
-    let open = overview.destinations.iter().filter(|side| side.state == DestinationState::Open);
-    let open: Vec<_> = open.map(|side| side.name.as_str()).collect();
-    let scopes: Vec<_> = overview.paused.iter().map(|paused| paused.scope.as_str()).collect();
-    match overview.status {
-        Standing::Blocked => {
-            let cause = if overview.stuck.is_empty() {
-                NOT_STUCK.to_owned()
-            } else {
-                format!(
-                    "{} stuck: type what stands below it, or let it be with dismiss.",
-                    number_of_stuck(overview)
-                )
-            };
-            (Tone::Trouble, format!("BLOCKED: {}. {cause} {now}", blocked.join(", ")))
-        }
-        Standing::Ok if !scopes.is_empty() => (
-            Tone::Waiting,
-            format!("PAUSED: {}. Nothing of it is given out. {now}", scopes.join(", ")),
-        ),
-        Standing::Ok if !open.is_empty() => (
-            Tone::Waiting,
-            format!(
-                "WAITING: no call goes through to {}; one is tried by itself. {now}",
-                open.join(", ")
-            ),
-        ),
-        Standing::Ok => (Tone::Fine, format!("ALL IS WELL. {now}")),
-    }
-}
-
 /// What the keys do now.
-fn keys(model: &Model) -> String {
+fn keys(model: &Model, width: usize) -> String {
     let freeze = if model.frozen { "p go on" } else { "p freeze" };
-    if model.opened.is_some() {
-        format!("Esc back  arrows scroll  {freeze}  q quit")
-    } else {
-        format!("q quit  arrows select  Enter open  {freeze}")
+    match (model.opened.is_some(), width >= KEYS_FROM) {
+        (true, true) => format!("Esc back  arrows and page keys scroll  {freeze}  q quit"),
+        (true, false) => format!("Esc back  arrows  {freeze}  q quit"),
+        (false, true) => format!("q quit  arrows select  Enter open  {freeze}"),
+        (false, false) => format!("q quit  arrows  Enter open  {freeze}"),
     }
 }
 
 /// The record that is open.
 fn record(opened: &Opened, width: usize) -> Vec<Line<'static>> {
-    let mut lines = vec![title(named(&opened.record))];
-    lines.extend(details(&opened.record, Some(width)));
-    match &opened.told {
-        Told::NotYet => lines.push(Line::raw("The door is asked.")),
-        Told::Missing => lines.push(Line::raw("There is no such record.")),
-        Told::Members(told) => lines.extend(members(told, width)),
+    let mut lines: Vec<_> = wrapped(&named(&opened.record), width).into_iter().map(title).collect();
+    let history = match &opened.told {
+        Told::NotYet => {
+            lines.extend(details(&opened.record, Some(width)));
+            lines.push(Line::raw("The door is asked."));
+            return lines;
+        }
+        Told::Missing => {
+            lines.push(Line::raw("There is no such record."));
+            return lines;
+        }
+        Told::All(history) => history,
+    };
+    let [explained, status] = NAMES;
+    lines.extend(members(&history.explained, explained, width));
+    if !history.replays {
+        lines.push(Line::styled("This record does not replay.", style(Tone::Trouble)));
     }
+    lines.push(title("what happened, oldest first"));
+    lines.extend(happened(history, width));
+    lines.push(title("as it is now"));
+    lines.extend(members(&history.members(), status, width));
     lines
 }

@@ -3,8 +3,10 @@
 //! Owns words, order and columns. A colour never stands alone: what it says is in the words beside it.
 
 use super::figures::{age, columns, count, sparkline, sum, wrapped};
+use super::reading::{Happened, History, Said};
 use crate::overview::{BUCKETS, DestinationOverview, FlowOverview, PausedOverview, StuckRecord};
 use crate::pages::Tone;
+use crate::times::to_the_second;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
@@ -16,8 +18,6 @@ const DESTINATION_FROM: usize = 60;
 const FIGURES: usize = 48;
 /// Columns of a sum beside its bars, and the gaps before both.
 const SUM: usize = 8;
-/// Columns of a member's name.
-const NAME: usize = 24;
 
 /// How something that stands like this is set.
 pub(super) fn style(tone: Tone) -> Style {
@@ -136,35 +136,47 @@ pub(super) fn destinations(sides: &[DestinationOverview], width: usize) -> Vec<L
         return Vec::new();
     }
     let wide = width >= DESTINATION_FROM;
-    let mut heading = format!("{} {} in flight", left("destination", 11), left("state", 20));
-    if wide {
-        heading += " waiting opens failures in a row";
-    }
+    let mut heading = format!("{} {}", left("destination", 11), left("state", 20));
+    heading += if wide { " in flight waiting opens failures in a row" } else { " running" };
     let mut lines = vec![title(heading)];
     for side in sides {
         let (state, tone) = side.state.told();
         let in_flight = format!("{}/{}", count(side.in_flight), count(side.in_flight_max));
-        let waiting = count(side.waiting);
-        let opens = dashed(side.opens_in_seconds.map(age));
-        let mut failures = count(side.failures_in_a_row);
-        if let Some(code) = &side.last_error_code {
-            failures += &format!(", last {code}");
-        }
-        let mut spans = vec![
-            Span::raw(left(&side.name, 11) + " "),
-            Span::styled(left(state, 20), style(tone)),
-            Span::raw(format!(" {in_flight:>9}")),
-        ];
+        let name = Span::raw(left(&side.name, 11) + " ");
+        let state = Span::styled(left(state, 20), style(tone));
         if wide {
-            spans.push(Span::raw(format!(" {waiting:>7} {opens:>5} {failures}")));
-            lines.push(Line::from(spans));
-        } else {
-            lines.push(Line::from(spans));
-            let more = format!("  waiting {waiting}, opens {opens}, failures {failures}");
-            lines.extend(wrapped(&more, width).into_iter().map(Line::raw));
+            let (waiting, failures) = (count(side.waiting), failures(side));
+            let opens = dashed(side.opens_in_seconds.map(age));
+            let figures = format!(" {in_flight:>9} {waiting:>7} {opens:>5} {failures}");
+            lines.push(Line::from(vec![name, state, Span::raw(figures)]));
+            continue;
+        }
+        let whole = Line::from(vec![name, state, Span::raw(format!(" {in_flight:>7}"))]);
+        let mut more = Vec::new();
+        if whole.width() > width {
+            more.push(format!("in flight {in_flight}"));
+        }
+        if side.waiting > 0 {
+            more.push(format!("waiting {}", count(side.waiting)));
+        }
+        if let Some(seconds) = side.opens_in_seconds {
+            more.push(format!("opens in {}", age(seconds)));
+        }
+        if side.failures_in_a_row > 0 {
+            more.push(format!("failures {}", failures(side)));
+        }
+        lines.push(whole);
+        if !more.is_empty() {
+            lines.extend(indented(&more.join(", "), 2, width));
         }
     }
     lines
+}
+
+/// How many calls failed in a row, and how the last one did.
+fn failures(side: &DestinationOverview) -> String {
+    let code = side.last_error_code.as_ref();
+    count(side.failures_in_a_row) + &code.map_or_else(String::new, |it| format!(", last {it}"))
 }
 
 /// What an operator paused.
@@ -172,7 +184,8 @@ pub(super) fn paused(paused: &[PausedOverview], at: f64, width: usize) -> Vec<Li
     if paused.is_empty() {
         return Vec::new();
     }
-    let mut lines = vec![title("paused; goes on with POST /v1/resume at the door")];
+    let heading = wrapped("paused; goes on with POST /v1/resume at the door", width);
+    let mut lines: Vec<_> = heading.into_iter().map(title).collect();
     for PausedOverview { scope, since, by, why } in paused {
         let said = format!("paused {scope} for {} by {by}: {why}", age(at - since));
         lines.extend(
@@ -182,21 +195,34 @@ pub(super) fn paused(paused: &[PausedOverview], at: f64, width: usize) -> Vec<Li
     lines
 }
 
-/// A stuck record on a line.
-pub(super) fn stuck(record: &StuckRecord, at: f64, selected: bool) -> Line<'static> {
+/// A stuck record on a line, or on more where it is too narrow; without a width it is always one.
+pub(super) fn stuck(
+    record: &StuckRecord,
+    at: f64,
+    selected: bool,
+    width: Option<usize>,
+) -> Vec<Line<'static>> {
     let mark = if selected { '>' } else { ' ' };
-    let name = named(record);
-    let state = record.state.name();
+    let name = format!("{mark} {} ", named(record));
+    let state = Span::styled(record.state.name(), style(Tone::Trouble));
     let mut rest = record.code.as_ref().map(|code| format!(" {code}")).unwrap_or_default();
     if let Some(since) = record.since {
         rest += &format!(", {} ago", age(at - since));
     }
-    let line = Line::from(vec![
-        Span::raw(format!("{mark} {name} ")),
-        Span::styled(state, style(Tone::Trouble)),
-        Span::raw(rest),
-    ]);
-    if selected { line.style(Style::new().add_modifier(Modifier::BOLD)) } else { line }
+    let line = Line::from(vec![Span::raw(name.clone()), state.clone(), Span::raw(rest.clone())]);
+    let lines = match width {
+        Some(width) if line.width() > width => {
+            let mut lines: Vec<_> =
+                wrapped(name.trim_end(), width).into_iter().map(Line::raw).collect();
+            lines.push(Line::from(vec![Span::raw("  "), state, Span::raw(rest)]));
+            lines
+        }
+        Some(_) | None => vec![line],
+    };
+    if !selected {
+        return lines;
+    }
+    lines.into_iter().map(|it| it.style(Style::new().add_modifier(Modifier::BOLD))).collect()
 }
 
 /// A stuck record's flow and identity.
@@ -218,21 +244,60 @@ pub(super) fn details(record: &StuckRecord, width: Option<usize>) -> Vec<Line<'s
         .collect()
 }
 
-/// The members of a status.
-pub(super) fn members(members: &[(String, String)], width: usize) -> Vec<Line<'static>> {
+/// What is said of a record, each thing by its name; names take `names` columns where there is room.
+pub(super) fn members(members: &[Said], names: usize, width: usize) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
-    for (name, said) in members {
-        if width > NAME * 2 {
-            let mut parts = wrapped(said, width - NAME - 1).into_iter();
+    for Said { name, said } in members {
+        if width > names * 2 {
+            let mut parts = wrapped(said, width - names - 1).into_iter();
             let first = parts.next().unwrap_or_default();
-            let head = Span::styled(left(name, NAME) + " ", style(Tone::Quiet));
+            let head = Span::styled(left(name, names) + " ", style(Tone::Quiet));
             lines.push(Line::from(vec![head, Span::raw(first)]));
-            lines.extend(parts.map(|part| Line::raw(" ".repeat(NAME + 1) + &part)));
+            lines.extend(parts.map(|part| Line::raw(" ".repeat(names + 1) + &part)));
         } else {
-            lines.push(Line::styled(name.clone(), style(Tone::Quiet)));
-            let parts = wrapped(said, width.saturating_sub(2).max(1));
-            lines.extend(parts.into_iter().map(|part| Line::raw(format!("  {part}"))));
+            if !name.is_empty() {
+                lines.push(Line::styled(name.clone(), style(Tone::Quiet)));
+            }
+            lines.extend(indented(said, 2, width));
         }
     }
     lines
+}
+
+/// What happened to a record, the oldest first, after what is not among it.
+pub(super) fn happened(history: &History, width: usize) -> Vec<Line<'static>> {
+    let mut lines = Vec::new();
+    for (number, where_they_are) in
+        [(history.archived, "in archives"), (history.earlier, "in the journal, and not shown here")]
+    {
+        if number > 0 {
+            let told = format!("{number} earlier: {where_they_are}");
+            lines.extend(wrapped(&told, width).into_iter().map(Line::raw));
+        }
+    }
+    for Happened { at, event, error_code, by, why, due_at } in &history.events {
+        // A requeue for later has a name of its own, as an event.
+        let event = due_at.map_or(event.as_str(), |_| "requeued");
+        let mut told = format!("{} {event}", to_the_second(*at));
+        if let Some(due) = due_at {
+            told += &format!(" due {}", to_the_second(*due));
+        }
+        if let Some(code) = error_code {
+            told += &format!(" {code}");
+        }
+        if let (Some(by), Some(why)) = (by, why) {
+            told += &format!(" by {by}: {why}");
+        }
+        // What does not fit stands further in, so that the times are seen at a glance.
+        let mut parts = wrapped(&told, width.saturating_sub(2).max(1)).into_iter();
+        lines.extend(parts.next().map(Line::raw));
+        lines.extend(parts.map(|part| Line::raw(format!("  {part}"))));
+    }
+    lines
+}
+
+/// A text in lines that stand so many columns further in.
+fn indented(text: &str, by: usize, width: usize) -> Vec<Line<'static>> {
+    let parts = wrapped(text, width.saturating_sub(by).max(1)).into_iter();
+    parts.map(|part| Line::raw(" ".repeat(by) + &part)).collect()
 }

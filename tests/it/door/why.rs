@@ -102,6 +102,52 @@ fn an_explanation_of_no_record_is_refused_with_the_code_of_its_flow_and_repeats_
 }
 
 #[test]
+fn a_history_says_why_what_happened_and_how_it_is_now_with_no_more_events_than_fit() {
+    run(async {
+        let served = Served::at_port().await;
+        served.failed("event-1").await;
+        let signed = json!({ "by": "maria", "why": BECAUSE }).to_string();
+        let requeued = served.post("/v1/dispatch/event-1/requeue", &signed).await;
+        assert_eq!(requeued.status, 200, "{}", requeued.body);
+        let told = served.get("/v1/dispatch/event-1/history").await.json();
+        assert_eq!(told["explained"][0]["name"], "waits for");
+        let events: Vec<_> =
+            told["events"].as_array().expect("events").iter().map(|it| &it["event"]).collect();
+        assert_eq!(events, ["registered", "claimed", "failed", "requeued"]);
+        assert_eq!(
+            (&told["events"][3]["by"], &told["events"][3]["why"]),
+            (&json!("maria"), &json!(BECAUSE))
+        );
+        assert_eq!(
+            (&told["earlier"], &told["archived"], &told["replays"]),
+            (&json!(0), &json!(0), &json!(true))
+        );
+        assert_eq!(told["status"]["status"], "pending");
+        let dispatch = served.engine.dispatch();
+        for _ in 0..334 {
+            let claim = dispatch.claim("worker-1", 600.0).await.expect("a claim").expect("due");
+            dispatch.fail(&claim, "network").await.expect("it settles");
+            dispatch.requeue("event-1", "maria", BECAUSE).await.expect("it failed");
+        }
+        let told = served.get("/v1/dispatch/event-1/history").await.json();
+        assert_eq!(
+            (told["events"].as_array().map(Vec::len), &told["earlier"]),
+            (Some(1_000), &json!(6))
+        );
+        for (path, code) in [
+            ("/v1/dispatch/canary/history", (404, "dispatch.record_missing")),
+            ("/v1/delivery/canary/history", (400, "source_delivery.status_invalid")),
+            ("/v1/canary/a/history", (404, "door.route_unknown")),
+        ] {
+            assert_eq!(served.get(path).await.code(), (code.0, code.1.to_owned()), "{path}");
+        }
+        let none = served.ask("GET", "/v1/dispatch/event-1/history", "", "").await;
+        assert_eq!(none.code(), (401, "door.unauthorized".to_owned()));
+        served.close().await;
+    });
+}
+
+#[test]
 fn d8_a_record_that_does_not_replay_is_explained_and_its_page_says_what_to_do() {
     run(async {
         let disk = MemoryDisk::default();

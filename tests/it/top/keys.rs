@@ -1,6 +1,6 @@
 //! What keys do, and what is asked then.
 
-use super::{blocked, drawn, heard, model, well};
+use super::{blocked, drawn, heard, history, model, well};
 use leasehold::top::{DoorFault, Event, Key, Model, Next, Question, key};
 use ratatui::crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use serde_json::json;
@@ -30,6 +30,8 @@ fn keys_are_told_by_what_they_are_for() {
         (KeyCode::Esc, Some(Key::Back)),
         (KeyCode::Up, Some(Key::Up)),
         (KeyCode::Down, Some(Key::Down)),
+        (KeyCode::PageUp, Some(Key::PageUp)),
+        (KeyCode::PageDown, Some(Key::PageDown)),
         (KeyCode::Enter, Some(Key::Open)),
         (KeyCode::Char('p'), Some(Key::Freeze)),
         (KeyCode::Char('c'), None),
@@ -103,14 +105,14 @@ fn an_open_record_is_asked_about_until_it_is_closed() {
     assert_eq!(press(&mut model, Key::Open), Next::Ask);
     assert_eq!(press(&mut model, Key::Open), Next::Stay, "it is open");
     assert_eq!(model.questions(), [Question::Overview, about("event-3")]);
-    assert_eq!(model.questions()[1].path(), "/v1/dispatch/event-3");
+    assert_eq!(model.questions()[1].path(), "/v1/dispatch/event-3/history");
     assert!(format!("{}", drawn(&model, 80, 24)).contains("The door is asked."));
-    model.take(heard(about("event-3"), 200, &json!({ "attempts": 5 })));
+    model.take(heard(about("event-3"), 200, &history(&json!({ "attempts": 5 }))));
     assert!(format!("{}", drawn(&model, 80, 24)).contains("attempts"));
     model.take(heard(about("event-3"), 404, &json!({})));
     assert!(format!("{}", drawn(&model, 80, 24)).contains("There is no such record."));
     assert_eq!(press(&mut model, Key::Back), Next::Stay);
-    model.take(heard(about("event-3"), 200, &json!({ "attempts": 5 })));
+    model.take(heard(about("event-3"), 200, &history(&json!({ "attempts": 5 }))));
     assert_eq!(model.questions(), [Question::Overview], "an answer that comes late opens nothing");
 }
 
@@ -138,23 +140,35 @@ fn nothing_is_asked_about_what_has_no_identity_or_none_that_goes_into_a_path() {
 }
 
 #[test]
-fn an_open_record_scrolls_and_stops_at_both_ends() {
-    let mut model = model(&blocked(&STUCK));
-    press(&mut model, Key::Open);
-    let members: serde_json::Map<_, _> =
-        (10..40).map(|number| (format!("member_{number}"), number.into())).collect();
-    model.take(heard(about("event-3"), 200, &members.into()));
-    let top = |model: &Model| format!("{}", drawn(model, 80, 12)).contains("given up");
-    let bottom = |model: &Model| format!("{}", drawn(model, 80, 12)).contains("member_39");
-    assert!(top(&model) && !bottom(&model));
-    for _ in 0..100 {
-        press(&mut model, Key::Down);
-    }
-    assert!(!top(&model) && bottom(&model));
-    for _ in 0..100 {
+fn an_open_record_scrolls_and_stops_at_both_ends_however_narrow_the_screen_is() {
+    for (columns, lines) in [(80, 12), (40, 24), (20, 24)] {
+        let mut model = model(&blocked(&STUCK));
+        press(&mut model, Key::Open);
+        let members: serde_json::Map<_, _> =
+            (10..40).map(|number| (format!("member_{number}"), number.into())).collect();
+        model.take(heard(about("event-3"), 200, &history(&members.into())));
+        let shows =
+            |model: &Model, text: &str| format!("{}", drawn(model, columns, lines)).contains(text);
+        let top = |model: &Model| shows(model, "waits for");
+        let bottom = |model: &Model| shows(model, "member_39");
+        assert!(top(&model) && !bottom(&model), "{columns}");
+        for _ in 0..200 {
+            press(&mut model, Key::Down);
+        }
+        assert!(!top(&model) && bottom(&model), "{columns}");
+        // What was pressed beyond the end has not to be taken back.
         press(&mut model, Key::Up);
+        press(&mut model, Key::Up);
+        assert!(!bottom(&model), "{columns}");
+        for _ in 0..20 {
+            press(&mut model, Key::PageUp);
+        }
+        assert!(top(&model), "{columns}");
+        for _ in 0..20 {
+            press(&mut model, Key::PageDown);
+        }
+        assert!(bottom(&model), "{columns}");
     }
-    assert!(top(&model));
 }
 
 #[test]
@@ -170,7 +184,7 @@ fn a_frozen_screen_stands_still_and_asks_nothing_until_it_goes_on() {
     assert_eq!(format!("{}", drawn(&model, 80, 24)), before);
     press(&mut model, Key::Open);
     assert_eq!(model.questions(), [about("event-3")], "a record can be opened");
-    model.take(heard(about("event-3"), 200, &json!({ "attempts": 5 })));
+    model.take(heard(about("event-3"), 200, &history(&json!({ "attempts": 5 }))));
     assert_eq!(model.questions(), []);
     assert_eq!(press(&mut model, Key::Freeze), Next::Ask);
     assert_eq!(model.questions(), [Question::Overview, about("event-3")]);

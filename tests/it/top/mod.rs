@@ -80,6 +80,30 @@ fn heard(question: Question, status: u16, body: &Value) -> Event {
     Event::Heard { question, reply: Some(Reply { status, body: body.to_string().into_bytes() }) }
 }
 
+/// All there is to say of a failed record, with a status like this.
+fn history(status: &Value) -> Value {
+    json!({
+        "explained": [
+            { "name": "waits for", "said": "an operator, since it used up its 5 attempts" },
+            { "name": "moves on", "said": "when an operator does something" },
+            { "name": "to do", "said": "curl --unix-socket demo.sock http://localhost/v1/dispatch/event-3/requeue" },
+            { "name": "", "said": "tries it again" },
+        ],
+        "archived": 2, "earlier": 3,
+        "events": [
+            {
+                "sequence": 9, "at": 1_799_999_000.0, "event": "requeued_later", "error_code": null,
+                "by": "maria", "why": "the provider is back", "due_at": 1_799_999_060.0,
+            },
+            {
+                "sequence": 10, "at": 1_799_999_061.5, "event": "failed", "error_code": "network",
+                "by": null, "why": null,
+            },
+        ],
+        "replays": true, "status": status,
+    })
+}
+
 /// A model that was told this.
 fn model(overview: &Value) -> Model {
     let mut model = Model::new();

@@ -27,7 +27,7 @@ fn at_a_socket_it_prints_once_how_everything_stands() {
         served.failed("event-1").await;
         let (code, text, said) = top(&["--socket", &socket, "--once"]).await;
         assert_eq!((code, said.as_str()), (Some(1), ""), "{text}");
-        assert!(text.starts_with("BLOCKED: dispatch. 1 stuck"), "{text}");
+        assert!(text.starts_with("BLOCKED: dispatch. 1 record is stuck"), "{text}");
         let command = "http://localhost/v1/dispatch/event-1/requeue\n";
         assert!(text.contains("dispatch event-1 failed network") && text.contains(command));
         served.close().await;

@@ -1,6 +1,6 @@
 //! What is on the screen, as it was read.
 
-use super::{blocked, drawn, heard, model, paused, well};
+use super::{blocked, drawn, heard, history, model, paused, well};
 use crate::support::snapshots;
 use leasehold::top::{Event, Key, Model, Question, text};
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ fn as_text_it_is_all_there_and_a_command_is_on_one_line() {
 }
 
 #[test]
-fn an_open_record_shows_its_status() {
+fn an_open_record_shows_why_it_stands_there_what_happened_and_its_status() {
     let mut model = model(&blocked(&STUCK));
     model.take(Event::Pressed(Key::Open));
     let asked = model.questions().pop().expect("about the record");
@@ -67,10 +67,10 @@ fn an_open_record_shows_its_status() {
         "event_id": "event-2", "payload_sha256": "ab".repeat(32), "status": "failed", "attempts": 5,
         "next_attempt_at": 1_800_000_000.5, "lease_expires_at": null, "lease_expired": false,
     });
-    model.take(heard(asked, 200, &status));
+    model.take(heard(asked, 200, &history(&status)));
     snapshots("top").bind(|| {
-        insta::assert_snapshot!("record", drawn(&model, 80, 24));
-        insta::assert_snapshot!("record_narrow", drawn(&model, 40, 24));
+        insta::assert_snapshot!("record", drawn(&model, 80, 30));
+        insta::assert_snapshot!("record_narrow", drawn(&model, 40, 48));
     });
 }
 
@@ -110,8 +110,12 @@ fn nothing_a_door_says_can_steer_a_terminal() {
     let mut opened = model(&blocked(&STUCK));
     opened.take(Event::Pressed(Key::Open));
     let asked = opened.questions().pop().expect("about the record");
-    opened.take(heard(asked, 200, &json!({ bad: bad, "b": [bad] })));
-    let screen = drawn(&opened, 80, 24);
+    let mut told = history(&json!({ bad: bad, "b": [bad] }));
+    told["explained"] = json!([{ "name": bad, "said": bad }]);
+    let happened = json!({ "at": 1, "event": bad, "error_code": bad, "by": bad, "why": bad });
+    told["events"] = json!([happened]);
+    opened.take(heard(asked, 200, &told));
+    let screen = drawn(&opened, 80, 40);
     assert!(screen.buffer().content().iter().all(|cell| harmless(cell.symbol())));
     assert!(format!("{screen}").contains("]0;canary"), "{screen}");
 }
@@ -123,6 +127,27 @@ fn every_size_of_a_terminal_is_drawn_and_the_first_line_comes_first() {
         let screen = drawn(&model(&everything), columns, lines);
         let first = screen.buffer().content()[0].symbol();
         assert!(columns == 1 || first == "B", "{columns} {lines} {first}");
+    }
+}
+
+#[test]
+fn what_is_paused_and_what_is_in_flight_is_seen_on_small_screens_too() {
+    let mut overview = open_side(paused(blocked(&STUCK), "it is down"));
+    overview["destinations"][0]["in_flight"] = 17.into();
+    for (columns, lines) in [(80, 24), (80, 12), (40, 24), (60, 14), (41, 60)] {
+        let screen = format!("{}", drawn(&model(&overview), columns, lines));
+        assert!(screen.contains("paused flow/dispatch"), "{columns} {lines}\n{screen}");
+        assert!(screen.contains("it is down"), "{columns} {lines}\n{screen}");
+        let all = format!("{}", drawn(&model(&overview), columns, 60));
+        assert!(all.contains(" 17/64"), "{all}");
+        overview["destinations"][0]["in_flight_max"] = 12_000.into();
+        let large = format!("{}", drawn(&model(&overview), columns, 60));
+        assert!(large.contains(" 17/12k"), "{large}");
+        overview["destinations"][0]["in_flight_max"] = 64.into();
+    }
+    for lines in [3, 5, 8] {
+        let screen = format!("{}", drawn(&model(&overview), 80, lines));
+        assert!(screen.contains("Paused: flow/dispatch."), "{lines}\n{screen}");
     }
 }
 
