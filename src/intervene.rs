@@ -72,7 +72,8 @@ impl<F: Answers> Handle<F> {
         self.intervene(id, Command::Dismiss { expected, intervention }).await
     }
 
-    /// Moves a record that is held under another digest to the one this engine was given (D9).
+    /// Moves a record that is held under another digest to the one this engine was given (D9). It keeps the
+    /// due time it had.
     ///
     /// # Errors
     /// As [`Self::requeue`], with `not_held` for a record that does not wait, of a flow that pins no

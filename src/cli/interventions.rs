@@ -67,7 +67,8 @@ struct Choice {
 /// How fast records are written.
 #[derive(Debug, Args)]
 struct Pace {
-    /// At most so many records a second; as fast as the disk allows if not given
+    /// At most so many records a second are written, which says nothing about when they are due; as fast as
+    /// the disk allows if not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rate: Option<u32>,
 }
@@ -118,6 +119,10 @@ pub(super) struct DismissArguments {
 }
 
 /// Move held records to the digest that is pinned now.
+///
+/// A record keeps the due time it had. Where that has come while it was held, it is due as soon as an engine
+/// opens; many of them together are sent no faster than the
+/// `requests_per_second` of their destination.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  leasehold repin demo-source --flow delivery --all --by maria --why \"new release\" \\\n    --digest a2107b04b586ef004ac3338fea42f666add3a03cd7d2b8bc19628274e5d5eb7a"

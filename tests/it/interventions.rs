@@ -218,6 +218,32 @@ fn d12_d9_held_records_are_repinned_or_dismissed_and_the_others_go_on() {
 }
 
 #[test]
+fn d12_d9_a_repinned_record_keeps_the_due_time_it_had() {
+    run(async {
+        let (disk, clock) = (MemoryDisk::new(), ManualClock::at(100.0));
+        let before = delivering(&disk, &clock, OTHER).await;
+        let flow = before.delivery();
+        flow.enqueue_change(change("event-1"), 5, 5).await.expect("it is valid");
+        let client = answering(|_| Err(marked("network", true)));
+        let later = flow.run_once(&client, "w", 60.0).await.expect("it settles").expect("due");
+        assert!(later.next_attempt_at > 100.0);
+        flow.enqueue_change(change("event-2"), 5, 5).await.expect("it is valid");
+        before.close().await;
+        let engine = delivering(&disk, &clock, DIGEST).await;
+        let flow = engine.delivery();
+        for (id, due_at) in [("event-1", later.next_attempt_at), ("event-2", 100.0)] {
+            let identity = format!("change/{id}");
+            let moved = flow.repin(&identity, "maria", "a new release").await.expect("held");
+            assert_eq!((moved.changed, moved.status.next_attempt_at), (true, due_at), "{id}");
+        }
+        for (now, due) in [(100.0, 1), (later.next_attempt_at, 2)] {
+            clock.set(now);
+            assert_eq!(flow.health().await.expect("it answers").due, due, "at {now}");
+        }
+    });
+}
+
+#[test]
 fn d9_records_that_rest_because_no_digest_is_configured_make_health_blocked() {
     run(async {
         let (disk, clock) = (MemoryDisk::new(), ManualClock::at(100.0));
