@@ -32,7 +32,7 @@ pub const JOURNAL_DISK: &str = "leasehold_journal_disk_bytes";
 pub const RECORDS: &str = "leasehold_records";
 /// 1 for a flow whose health is blocked.
 pub const BLOCKED: &str = "leasehold_flow_blocked";
-/// Records that could be claimed now, by flow.
+/// Records that could be claimed now, by flow; of what is paused, those that no claim came by yet too.
 pub const DUE: &str = "leasehold_due_records";
 /// Records that wait for another one or for an operator, by flow.
 pub const HELD: &str = "leasehold_held_records";
@@ -67,7 +67,12 @@ const ALL: [(&str, Kind, Unit, &str); 15] = [
     (JOURNAL_DISK, Kind::Gauge, Unit::Bytes, "Bytes the journal takes on disk"),
     (RECORDS, Kind::Gauge, Unit::Count, "Records in each state"),
     (BLOCKED, Kind::Gauge, Unit::Count, "1 when the flow needs somebody to look"),
-    (DUE, Kind::Gauge, Unit::Count, "Records that could be claimed now"),
+    (
+        DUE,
+        Kind::Gauge,
+        Unit::Count,
+        "Records that could be claimed now, with those paused ones no claim came by yet",
+    ),
     (HELD, Kind::Gauge, Unit::Count, "Records that wait for another one or for an operator"),
     (QUARANTINED, Kind::Gauge, Unit::Count, "Records that do not replay"),
     (OLDEST_DUE_AGE, Kind::Gauge, Unit::Seconds, "How long the oldest due record is due, seconds"),

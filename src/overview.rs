@@ -91,7 +91,8 @@ pub struct FlowOverview {
     pub status: Standing,
     /// Records in each state, by the flow's own names.
     pub counts: BTreeMap<String, u64>,
-    /// Records that could be claimed now.
+    /// Records that could be claimed now. Of what is paused, those that no claim came by yet count too: a
+    /// pause costs nothing then, however much waits behind it.
     pub due: u64,
     /// How long the one is due that is due longest; null when none is.
     pub oldest_due_age_seconds: Option<f64>,

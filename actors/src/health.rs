@@ -93,7 +93,8 @@ impl<T: Copy + Ord> Tally<T> {
 /// How much waits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Depths {
-    /// Records that could be claimed now.
+    /// Records that could be claimed now. Of what is paused, those that no claim came by yet count too: a
+    /// pause costs nothing then, however much waits behind it.
     pub due: u64,
     /// Since when the one is due that is due longest: to the second, rounded down.
     pub oldest_due_at: Option<Timestamp>,

@@ -5,6 +5,7 @@ use crate::support::{Scripted, accepted, change, change_with, marked, run};
 use leasehold::MemoryDisk;
 use leasehold::overview::{Overview, Standing, StuckState};
 use leasehold_actors::record::FlowTag;
+use serde_json::json;
 use std::collections::BTreeSet;
 
 #[test]
@@ -180,6 +181,27 @@ fn what_is_counted_reads_as_prometheus_reads_it() {
 }
 
 /// How many lines a sample was read from: a histogram's buckets are one.
+#[test]
+fn of_what_is_paused_only_what_no_claim_came_by_yet_counts_as_due_and_the_words_say_so() {
+    run(async {
+        let served = Served::at_port().await;
+        for id in ["event-1", "event-2"] {
+            served.post("/v1/dispatch", &change(id)).await;
+        }
+        let paused = json!({ "scope": "site/site-1", "by": "maria", "why": "it moves" });
+        assert_eq!(served.post("/v1/pause", &paused.to_string()).await.status, 200);
+        let due = async || served.get("/v1/overview").await.json()["flows"][0]["due"].clone();
+        assert_eq!(due().await, 2);
+        let claim = served.engine.dispatch().claim("worker-1", 600.0).await.expect("it answers");
+        assert!(claim.is_none());
+        assert_eq!(due().await, 0);
+        let metrics = served.get("/metrics").await.body;
+        let help = metrics.lines().find(|line| line.starts_with("# HELP leasehold_due_records "));
+        assert!(help.is_some_and(|help| help.contains("paused")), "{help:?}");
+        served.close().await;
+    });
+}
+
 fn lines_of(sample: &prometheus_parse::Sample) -> usize {
     match &sample.value {
         prometheus_parse::Value::Histogram(buckets) => buckets.len(),
