@@ -107,22 +107,26 @@ pub(super) async fn run(arguments: ServeArguments) -> Result<Ended, Failed> {
     };
     let worked = match Door::open(&engine, options).await {
         Ok(door) => {
-            announce(&arguments, &door)?;
-            let worked = work(&engine, clients, &plan, (&activity, &gates), stop).await;
+            // Where nobody can read where it listens it does not begin, and ends as it always does.
+            let worked = match announce(&arguments, &door) {
+                Ok(()) => work(&engine, clients, &plan, (&activity, &gates), stop).await,
+                Err(failed) => Err(failed),
+            };
             door.close().await;
             worked
         }
         Err(invalid) => Err(invalid.into()),
     };
     // The pipeline has ended, and its calls with it.
-    let remaining = engine.shutdown(0.0).await?;
+    let remaining = engine.shutdown(0.0).await;
+    if let Some(sandbox) = sandbox {
+        sandbox.stop().await;
+    }
+    let remaining = remaining?;
     eprintln!(
         "stopped: {} leases given back, {} left, {} records wait; the same command continues",
         remaining.released, remaining.leased, remaining.waiting
     );
-    if let Some(sandbox) = sandbox {
-        sandbox.stop().await;
-    }
     worked.map(|()| Ended::Fine)
 }
 

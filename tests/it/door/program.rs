@@ -131,6 +131,22 @@ fn on_an_address_it_asks_for_the_token_of_its_file() {
 }
 
 #[test]
+fn where_nobody_reads_its_output_it_still_ends_in_two_phases_and_leaves_a_checkpoint() {
+    let place = Place::new();
+    let (journal, socket) = (place.path("journal"), place.path("door.sock"));
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut command = program();
+    command.args(["serve", "--sandbox", "--journal"]).arg(&journal);
+    let output = command.arg("--socket").arg(&socket).stdout(writer).output().expect("it runs");
+    let text = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    assert!(text.contains("stopped: 0 leases given back") && text.contains("output_unwritable"));
+    assert!(!socket.exists(), "the door is closed");
+    assert!(journal.join("checkpoint").exists(), "a clean close leaves one");
+}
+
+#[test]
 fn what_others_could_reach_or_anybody_could_ask_is_not_begun() {
     let place = Place::new();
     let journal = place.path("journal");
