@@ -56,13 +56,17 @@ impl Client<Dispatch> for Side {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let quick = Delays { base_delay_seconds: 0.01, max_delay_seconds: 0.01, ..Delays::default() };
-    let engine = Engine::in_memory(&MemoryDisk::new())
-        .delays(FlowDelays { dispatch: quick, ..FlowDelays::default() })
-        .open()
-        .await?;
+    let disk = MemoryDisk::new();
+    let open = || {
+        let delays = FlowDelays { dispatch: quick, ..FlowDelays::default() };
+        Engine::in_memory(&disk).delays(delays).open()
+    };
+    let earlier = open().await?;
     for change in include_str!("changes.ndjson").lines().take(CHANGES) {
-        engine.dispatch().enqueue(change, 20).await?;
+        earlier.dispatch().enqueue(change, 20).await?;
     }
+    earlier.close().await;
+    let engine = open().await?;
 
     // All sides together have 32 calls at once, this one 8 of them and 1000 a second.
     let sides = Destinations::new(&engine, 32)?;
@@ -76,7 +80,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             ..Limits::default()
         },
     )?;
-    // A new run starts as after an outage, with one call at once.
+    // A run on a journal with records starts as after an outage, with one call at once.
     assert_eq!((cms.view().state, cms.view().in_flight_allowed), (GateState::Recovering, 1));
 
     let options = DrainOptions {

@@ -34,6 +34,8 @@ pub struct Engine {
     notification: Handle<Notify>,
     processing: Handle<Processing>,
     delivery: Handle<Delivery>,
+    /// Whether the journal had no record when it was opened.
+    first_life: bool,
 }
 
 impl Engine {
@@ -94,6 +96,7 @@ impl Engine {
         let receiver = Terms { expected: options.processing.expected, ..none };
         let source = Terms { expected: options.delivery.expected, longest_call_seconds, ..none };
         Self {
+            first_life: runtime.reader().head().sequence == 0,
             dispatch: handle(&ports.dispatch, none, outside, &stopper),
             lifecycle: handle(&ports.lifecycle, none, outside, &stopper),
             notification: handle(&ports.notification, none, outside, &stopper),
@@ -188,6 +191,11 @@ impl Engine {
     #[must_use]
     pub fn head(&self) -> Head {
         self.runtime.reader().head()
+    }
+
+    /// Whether no engine had called anybody for this journal before.
+    pub(crate) fn is_first_life(&self) -> bool {
+        self.first_life
     }
 
     /// Reads the journal beside the writer.

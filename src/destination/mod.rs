@@ -49,6 +49,8 @@ const WAIT_SECONDS_MIN: f64 = 0.001;
 #[derive(Debug)]
 pub struct Destinations {
     group: Arc<Group>,
+    /// Whether the journal's first engine asks.
+    first_life: bool,
 }
 
 struct Group {
@@ -90,15 +92,20 @@ impl Destinations {
         let clock = Arc::clone(engine.dispatch().clock());
         let (gates, changes) = (Mutex::new(Gates::new(in_flight_max)?), watch::Sender::new(()));
         let reader = Arc::downgrade(engine.reader());
-        Ok(Self { group: Arc::new(Group { clock, reader, gates, changes }) })
+        let first_life = engine.is_first_life();
+        Ok(Self { group: Arc::new(Group { clock, reader, gates, changes }), first_life })
     }
 
     /// Adds a side; all of them before the first call. The name is for [`Destination::view`].
     ///
+    /// Of `slow_start` nothing comes where the journal had no record when the engine opened it: there was
+    /// no earlier life in which the side could have been down.
+    ///
     /// # Errors
     /// [`LimitsInvalid`].
     pub fn add(&self, name: &'static str, limits: Limits) -> Result<Destination, LimitsInvalid> {
-        let seat = self.group.gates().add(limits)?;
+        let slow_start = limits.slow_start && !self.first_life;
+        let seat = self.group.gates().add(Limits { slow_start, ..limits })?;
         let group = Arc::clone(&self.group);
         let (turn, waiting) = (tokio::sync::Mutex::new(()), AtomicUsize::new(0));
         Ok(Destination { side: Arc::new(Side { name, seat, group, turn, waiting }) })
@@ -108,7 +115,8 @@ impl Destinations {
 /// One side; cheap to clone. See [`crate::DrainOptions::destination`].
 ///
 /// Nothing of it outlives the process. With `slow_start` a new one starts as after an outage, with one
-/// call at once, so that a side that was down before a restart is met gently again.
+/// call at once, so that a side that was down before a restart is met gently again; but not for a journal
+/// that was new.
 #[derive(Clone)]
 pub struct Destination {
     side: Arc<Side>,

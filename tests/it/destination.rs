@@ -1,5 +1,7 @@
 //! Being gentle to the other sides: outages, sides that hang, `Retry-After`, clients that break.
 
+mod lives;
+
 use crate::support::{accepted, change, engine, marked, run};
 use leasehold::http::response::retry_after_seconds;
 use leasehold::{
@@ -96,14 +98,17 @@ async fn enqueue(engine: &Engine, records: usize) {
     }
 }
 
-/// An engine with that many records, and one destination of its own.
+/// An engine with that many records, which an earlier one took in, and one destination of its own.
 pub(crate) async fn one(
     clock: &ManualClock,
     records: usize,
     limits: Limits,
 ) -> (Engine, Destination) {
-    let engine = engine(&MemoryDisk::new(), clock).await;
-    enqueue(&engine, records).await;
+    let disk = MemoryDisk::new();
+    let earlier = engine(&disk, clock).await;
+    enqueue(&earlier, records).await;
+    earlier.close().await;
+    let engine = engine(&disk, clock).await;
     let side = Destinations::new(&engine, 1024).expect("within limits").add("cms", limits);
     (engine, side.expect("within limits"))
 }

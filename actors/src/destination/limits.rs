@@ -25,7 +25,8 @@ pub struct Limits {
     /// day; default 3600.
     pub retry_after_max_seconds: f64,
     /// Whether a new gate starts as after an outage, with one call at once; default true. Nothing of a
-    /// gate outlives its process, so a side that was down before a restart is met gently again.
+    /// gate outlives its process, so a side that was down before a restart is met gently again. Who knows
+    /// that there was no process before passes false.
     pub slow_start: bool,
 }
 

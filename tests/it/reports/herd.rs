@@ -45,10 +45,17 @@ impl Client<Dispatch> for Slow {
     }
 }
 
-/// An engine whose records all failed at 100, so that all of them are due at 105.
+/// An engine whose records all failed at 100, in an earlier life, so that all of them are due at 105.
 async fn failed_at_once(clock: &ManualClock) -> Engine {
-    let engine = engine(&MemoryDisk::new(), clock).await;
-    enqueue(&engine, &ids(RECORDS), 5).await;
+    let disk = MemoryDisk::new();
+    let earlier = engine(&disk, clock).await;
+    fail_at_once(&earlier).await;
+    earlier.close().await;
+    engine(&disk, clock).await
+}
+
+async fn fail_at_once(engine: &Engine) {
+    enqueue(engine, &ids(RECORDS), 5).await;
     let flow = engine.dispatch();
     let failing = (0..RECORDS).map(|_| async {
         let claim = flow.claim("w", 60.0).await.expect("a claim").expect("due");
@@ -57,7 +64,6 @@ async fn failed_at_once(clock: &ManualClock) -> Engine {
     let due = stream::iter(failing).buffer_unordered(256);
     assert!(due.all(|status| async move { status.next_attempt_at == 105.0 }).await);
     assert_eq!(flow.health().await.expect("it answers").due, 0);
-    engine
 }
 
 /// Lets happen what can while the clock stands: every worker is at a call or waits for leave then.
