@@ -203,7 +203,7 @@ impl Engine {
         self.runtime.reader()
     }
 
-    /// Bytes the journal takes on disk.
+    /// Bytes the journal takes on disk. Blocking: the disk is asked for each of its files.
     ///
     /// # Errors
     /// [`Error::Journal`] when the disk does not answer.

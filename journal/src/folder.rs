@@ -18,8 +18,10 @@
 pub(crate) mod checkpoint;
 mod leftovers;
 mod replacing;
+mod size;
 
 pub use replacing::{remove_database, replace_database};
+pub use size::bytes;
 
 use crate::error::JournalError;
 use std::fs::{self, File, OpenOptions};
@@ -281,20 +283,6 @@ pub fn tighten(root: &Path) -> Result<(), JournalError> {
         }
     }
     Ok(())
-}
-
-/// Bytes of all files below `root`.
-///
-/// # Errors
-/// What the disk answers.
-pub fn bytes(root: &Path) -> Result<u64, JournalError> {
-    let mut total = 0;
-    for entry in fs::read_dir(root)? {
-        let entry = entry?;
-        let metadata = entry.metadata()?;
-        total += if metadata.is_dir() { bytes(&entry.path())? } else { metadata.len() };
-    }
-    Ok(total)
 }
 
 /// Makes a directory and everything in it durable.

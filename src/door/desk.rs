@@ -197,14 +197,7 @@ impl Desk {
             figures(&self.processing).await?,
             figures(&self.delivery).await?,
         ];
-        let reader = self.live.reader();
-        let head = reader.head();
-        let journal = JournalOverview {
-            id: reader.id()?.to_string(),
-            sequence: head.sequence,
-            head: head.hash.to_string(),
-            disk_bytes: reader.disk_bytes()?,
-        };
+        let journal = self.looking(journal).await?;
         let at = self.dispatch.now()?.seconds();
         let sides = Sides {
             destinations: self.destinations(),
@@ -251,6 +244,18 @@ impl Desk {
         // A panic in there is ours; the engine goes on without this answer.
         looked.map_err(|_| Error::Stopped)?.map_err(Error::from)
     }
+}
+
+/// Asks the disk for each of its files, which may take a while.
+fn journal(live: &Live) -> Result<JournalOverview, JournalError> {
+    let reader = live.reader();
+    let head = reader.head();
+    Ok(JournalOverview {
+        id: reader.id()?.to_string(),
+        sequence: head.sequence,
+        head: head.hash.to_string(),
+        disk_bytes: reader.disk_bytes()?,
+    })
 }
 
 async fn figures<F: Answers>(handle: &Handle<F>) -> Result<FlowFigures, Error> {
