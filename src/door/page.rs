@@ -10,7 +10,7 @@ use super::records::flow;
 use super::table::{destinations, flows, paused, stuck as stuck_table};
 use super::why;
 use crate::audit::Happening;
-use crate::overview::{Overview, Standing, Verdict};
+use crate::overview::{Overview, Verdict};
 use crate::pages::{Column, Tone, facts, notice, page_with_head, table};
 use crate::times::to_the_second;
 use axum::body::Body;
@@ -69,11 +69,8 @@ fn answer(status: StatusCode, title: &str, path: Option<(&str, bool)>, body: &Ma
 pub(super) async fn dashboard(State(inside): Shared, RawQuery(query): RawQuery) -> Answer {
     let refreshes = refreshes(query)?;
     let overview = inside.desk.overview().await?;
-    let title = match overview.status {
-        Standing::Ok => "Leasehold: all is well",
-        Standing::Blocked => "Leasehold: blocked",
-    };
-    answer(StatusCode::OK, title, Some(("/", refreshes)), &dashboard_body(&overview))
+    let title = format!("Leasehold: {}", overview.verdict().word.to_lowercase());
+    answer(StatusCode::OK, &title, Some(("/", refreshes)), &dashboard_body(&overview))
 }
 
 fn dashboard_body(overview: &Overview) -> Markup {
@@ -170,7 +167,7 @@ async fn timeline<F: Explains>(inside: &Inside, id: String) -> Answer {
         }
         h2 { "What happened" }
         @if archived > 0 {
-            p { (archived) " earlier events are in archives." }
+            p { "Earlier events in archives: " (archived) }
         }
         (happenings(&events))
         @if !status.is_null() {

@@ -47,7 +47,7 @@ impl Overview {
             });
         }
         if let Some(shut) = shut {
-            more.push(format!("No call goes through to {shut}; one is tried by itself."));
+            more.push(format!("No call goes through to {shut} for now; that ends by itself."));
         }
         if self.status == Standing::Blocked {
             more.push(self.what_to_do());
@@ -82,9 +82,12 @@ impl Overview {
 }
 
 impl DestinationOverview {
-    /// Whether it lets nothing through, or one call to see. A side that was not called yet also starts
-    /// with one call, and is not shut.
+    /// Whether it lets nothing through, be it for a `Retry-After`, or one call to see. A side that was not
+    /// called yet also starts with one call, and is not shut.
     fn is_shut(&self) -> bool {
+        if self.opens_in_seconds.is_some() {
+            return true;
+        }
         match self.state {
             DestinationState::Open => true,
             DestinationState::HalfOpen => self.failures_in_a_row > 0,
@@ -182,6 +185,16 @@ mod tests {
             let said = said(Standing::Ok, sides(vec![side(state, failures)], &[]), Vec::new());
             assert!(said.starts_with(begin), "{state:?} {said}");
         }
+    }
+
+    #[test]
+    fn a_side_that_asked_to_be_left_alone_is_one() {
+        let throttled = DestinationOverview {
+            opens_in_seconds: Some(7.0),
+            ..side(DestinationState::Closed, 0)
+        };
+        let said = said(Standing::Ok, sides(vec![throttled], &[]), Vec::new());
+        assert!(said.starts_with("Waiting: cms."), "{said}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::{Answer, Served, bearer, snapshots};
 use crate::support::{change, change_with, run};
 use leasehold_actors::record::FlowTag;
+use serde_json::json;
 
 const ASKED: &str = "{\"by\":\"maria\",\"why\":\"<b>canary & \\\"more\\\"</b>\"}";
 
@@ -35,6 +36,19 @@ fn the_dashboard_is_as_it_was_read() {
             insta::assert_snapshot!("dashboard_well", well);
             insta::assert_snapshot!("dashboard_blocked", blocked);
         });
+        served.close().await;
+    });
+}
+
+#[test]
+fn the_dashboard_says_in_its_title_and_first_line_that_something_is_paused() {
+    run(async {
+        let served = Served::at_port().await;
+        let paused = json!({ "scope": "flow/dispatch", "by": "maria", "why": "it moves" });
+        assert_eq!(served.post("/v1/pause", &paused.to_string()).await.status, 200);
+        let page = served.get("/").await.body;
+        assert!(page.contains("<title>Leasehold: paused</title>"), "{page}");
+        assert!(page.contains("Paused: flow/dispatch.") && !page.contains("All is well"), "{page}");
         served.close().await;
     });
 }
