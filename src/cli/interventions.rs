@@ -37,7 +37,7 @@ pub(super) struct Who {
 /// Which records, and who asks and why.
 #[derive(Debug, Args)]
 struct Choice {
-    /// A journal's folder; no engine may have it open
+    /// A journal's folder; no engine may have it open: a running one is asked at its door
     path: PathBuf,
     /// Only this flow
     #[arg(long)]

@@ -54,7 +54,7 @@ struct ScopeName {
 /// Which scope, and who asks and why.
 #[derive(Debug, Args)]
 struct Choice {
-    /// A journal's folder; no engine may have it open
+    /// A journal's folder; no engine may have it open: a running one is asked at its door
     path: PathBuf,
     #[command(flatten)]
     scope: ScopeName,

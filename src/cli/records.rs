@@ -294,7 +294,7 @@ fn history<F: Answers>(
     } else {
         if history.archived > 0 {
             let earlier = history.archived;
-            print::line(&format!("{earlier} earlier events are in archives (--archives DIR)"))?;
+            print::line(&format!("earlier events in archives: {earlier} (--archives DIR)"))?;
         }
         for happening in &history.events {
             print::line(&happened(happening))?;

@@ -9,13 +9,13 @@ use crate::pages::{Column, Tone, badge, table};
 use crate::times::to_the_second;
 use maud::{Markup, html};
 
-/// A length of time, in its largest unit.
+/// A length of time, in its largest unit, not rounded up.
 pub(super) fn length(seconds: f64) -> String {
     match seconds {
-        seconds if seconds < 120.0 => format!("{seconds:.0} s"),
-        seconds if seconds < 7200.0 => format!("{:.0} min", seconds / 60.0),
-        seconds if seconds < 172_800.0 => format!("{:.0} h", seconds / 3600.0),
-        seconds => format!("{:.0} days", seconds / 86_400.0),
+        seconds if seconds < 120.0 => format!("{} s", seconds.floor()),
+        seconds if seconds < 7200.0 => format!("{} min", (seconds / 60.0).floor()),
+        seconds if seconds < 172_800.0 => format!("{} h", (seconds / 3600.0).floor()),
+        seconds => format!("{} days", (seconds / 86_400.0).floor()),
     }
 }
 
@@ -99,7 +99,7 @@ fn stuck_row(record: &StuckRecord, at: f64) -> Vec<Markup> {
         },
         html! {
             @match record.since {
-                Some(since) => { (to_the_second(since)) " (" (length((at - since).max(0.0))) ")" },
+                Some(since) => { (to_the_second(since)) " (" (length((at - since).max(0.0))) " ago)" },
                 None => "-",
             }
         },
@@ -170,7 +170,9 @@ mod tests {
         for (seconds, text) in [
             (0.2, "0 s"),
             (119.0, "119 s"),
+            (119.9, "119 s"),
             (120.0, "2 min"),
+            (179.0, "2 min"),
             (7200.0, "2 h"),
             (172_800.0, "2 days"),
         ] {
@@ -192,7 +194,7 @@ mod tests {
         };
         let text = destinations(&[side]).into_string();
         assert!(text.contains("no call goes through") && text.contains("1 of 64"));
-        assert!(text.contains("5 s") && text.contains("10, last <code>network</code>"));
+        assert!(text.contains("4 s") && text.contains("10, last <code>network</code>"));
         let why = "<script>&".to_owned();
         let held = PausedOverview { scope: "cms".into(), since: 0.0, by: "maria".into(), why };
         let text = paused(&[held]).into_string();

@@ -26,6 +26,16 @@ pub(super) fn records(count: u64) -> String {
     if count == 1 { "1 record is".to_owned() } else { format!("{count} records are") }
 }
 
+/// How many of so many records need somebody, as a sentence goes on.
+fn need(open: u64, needing: u64) -> String {
+    match (open, needing) {
+        (_, 0) => "nothing of that needs".to_owned(),
+        (1, _) => "it needs".to_owned(),
+        (_, 1) => "1 of them needs".to_owned(),
+        (_, needing) => format!("{needing} of them need"),
+    }
+}
+
 fn number(health: &Value, name: &str) -> u64 {
     health[name].as_u64().unwrap_or(0) // a flow without such a count has none
 }
@@ -45,8 +55,8 @@ pub(super) fn troubles(facts: &Facts) -> Vec<String> {
     for (flow, health) in facts.health.iter().flat_map(AllHealth::by_flow) {
         for (name, what) in [
             ("failed", "failed, waiting for an operator"),
-            ("quarantined", "quarantined: it does not replay"),
-            ("expired_leases", "leased, and the lease is over"),
+            ("quarantined", "quarantined, with events that do not replay"),
+            ("expired_leases", "leased for a time that is over"),
             ("remote_failures", "ended at the other side in a failure"),
         ] {
             let count = number(&health, name);
@@ -75,9 +85,9 @@ pub(super) fn health(health: &AllHealth) -> Markup {
         ("quarantined", Column::Number),
         ("dismissed", Column::Number),
         ("due", Column::Number),
-        ("leases over", Column::Number),
+        ("leases run out", Column::Number),
         ("held", Column::Number),
-        ("failed there", Column::Number),
+        ("failed at the other side", Column::Number),
     ];
     let rows = health.by_flow().into_iter().map(|(flow, health)| {
         let fine = health["status"] == "ok";
@@ -273,7 +283,7 @@ pub(super) fn stuck(facts: &Facts, now: Timestamp) -> Markup {
     let rows: Vec<_> = kept.iter().map(|one| stuck_row(one, now.seconds())).collect();
     html! {
         p {
-            (records(all.open)) " not done; " (all.need_somebody) " of them need somebody."
+            (records(all.open)) " not done; " (need(all.open, all.need_somebody)) " somebody."
             @if all.open > KEPT_MAX as u64 {
                 " The " (KEPT_MAX) " most urgent ones are listed."
             }
@@ -297,4 +307,21 @@ fn stuck_row(one: &Explanation, now_seconds: f64) -> Vec<Markup> {
         },
         html! { (one.rule.id()) ": " (one.rule.sentence()) },
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_agree_with_their_words() {
+        for (open, needing, said) in [
+            (1, 0, "1 record is not done; nothing of that needs"),
+            (1, 1, "1 record is not done; it needs"),
+            (4, 1, "4 records are not done; 1 of them needs"),
+            (4, 2, "4 records are not done; 2 of them need"),
+        ] {
+            assert_eq!(format!("{} not done; {}", records(open), need(open, needing)), said);
+        }
+    }
 }

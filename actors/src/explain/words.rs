@@ -77,9 +77,15 @@ fn waits_for(waits_for: &WaitsFor, scopes: &[PausedScope]) -> String {
             format!("an operator: it failed with {error_code}; {because}")
         }
         WaitsFor::LetBe { error_code, held } => {
-            let was = if *held { "it was held under another digest" } else { "it had failed" };
-            let code = error_code.as_ref().map_or_else(String::new, |code| format!(" ({code})"));
-            format!("nothing: an operator let it be; {was}{code}")
+            let was = match (held, error_code) {
+                (true, None) => "it was held under another digest".to_owned(),
+                (true, Some(code)) => {
+                    format!("it was held under another digest, and its last error was {code}")
+                }
+                (false, Some(code)) => format!("it had failed with {code}"),
+                (false, None) => "it had failed".to_owned(),
+            };
+            format!("nothing: an operator let it be; {was}")
         }
         WaitsFor::Nothing { ended, next } => settled(ended, next.as_ref()),
         WaitsFor::Repair { sequence, code } => {
@@ -116,13 +122,13 @@ fn settled(ended: &str, next: Option<&Next>) -> String {
 /// How much of the ceiling is used, where that tells anything.
 fn counted(used: Used, waits_for: &WaitsFor) -> String {
     let Used { counted, used, max } = used;
-    let (counted, up) = match counted {
-        Counted::Leases => ("attempts", " used"),
-        Counted::Failures => ("failures in a row", ""),
+    let (most, counted) = match counted {
+        Counted::Leases => ("", "attempts used"),
+        Counted::Failures => ("at most ", "failures in a row"),
     };
     match waits_for {
         WaitsFor::Lease { .. } | WaitsFor::BackOff { .. } | WaitsFor::Operator { .. } => {
-            format!("; {used} of {max} {counted}{up}")
+            format!("; {used} of {most}{max} {counted}")
         }
         WaitsFor::FirstAttempt
         | WaitsFor::Poll { .. }

@@ -321,6 +321,6 @@ fn the_disk_shrinks_and_the_program_says_by_how_much() {
         command.arg("show").arg(&journal).args(["dispatch", "event-7"]).args(more);
         String::from_utf8(command.output().expect("it runs").stdout).expect("text")
     };
-    assert!(show(&[]).starts_with("3 earlier events are in archives"), "{}", show(&[]));
+    assert!(show(&[]).starts_with("earlier events in archives: 3 ("), "{}", show(&[]));
     assert!(show(&["--archives", to]).contains("registered"));
 }
