@@ -35,7 +35,7 @@ const MAILBOX: usize = 256;
 /// How often a request is decided anew after another engine was faster.
 const TRIES_MAX: u8 = 32;
 /// How far the clocks of engines that share a journal may be apart, in seconds: they all go by the server's.
-const CLOCKS_APART_SECONDS: f64 = 1.0;
+const CLOCKS_APART_SECONDS: f64 = 0.1;
 
 /// What every entity of a flow shares.
 pub(crate) struct Surroundings<F: Answers> {

@@ -2,7 +2,7 @@
 
 use super::lines;
 use crate::support::{change, run};
-use leasehold::{Engine, Error, ManualClock, MemoryDisk, SourceRuntime};
+use leasehold::{Engine, EngineBuilder, Error, ManualClock, SourceRuntime};
 use leasehold_actors::contract::json::Value as Json;
 use leasehold_actors::contract::payload::Payload;
 use serde::Deserialize;
@@ -29,10 +29,10 @@ impl Document {
         self.context[key].as_str().expect("a text")
     }
 
-    async fn engine(&self) -> Engine {
+    async fn engine(&self, journal: EngineBuilder) -> Engine {
         let digest = self.context["capabilities_sha256"].as_str().unwrap_or_default();
         let digest = if digest.is_empty() { "a".repeat(64) } else { digest.to_owned() };
-        Engine::in_memory(&MemoryDisk::new())
+        journal
             .clock(ManualClock::at(1.0))
             .receiver_digest(&digest)
             .source_runtime(SourceRuntime {
@@ -147,8 +147,7 @@ async fn answered(engine: &Engine, document: &Document) -> Result<String, Error>
     Ok(document.canonical().expect("what is accepted is JSON"))
 }
 
-#[test]
-fn conformance_of_documents() {
+fn replay(journal: &dyn Fn() -> EngineBuilder) {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     let all = lines("documents.jsonl");
     for line in &all {
@@ -158,7 +157,7 @@ fn conformance_of_documents() {
             assert_eq!(document.canonical(), expected, "{line}");
         } else {
             run(async {
-                let engine = document.engine().await;
+                let engine = document.engine(journal()).await;
                 match arrival(&engine, &document).await {
                     Ok(sha256) => assert_eq!(Some(sha256), document.sha256, "{line}"),
                     Err(error) => {
@@ -172,4 +171,24 @@ fn conformance_of_documents() {
     println!("documents compared: {counts:?}");
     assert_eq!(counts.values().sum::<usize>(), all.len(), "no line is skipped");
     assert_eq!(counts.len(), 7, "every kind is there");
+}
+
+mod memory {
+    use leasehold::{Engine, EngineBuilder, MemoryDisk};
+
+    #[test]
+    fn conformance_of_documents() {
+        super::replay(&|| Engine::in_memory(&MemoryDisk::new()));
+    }
+}
+
+#[cfg(feature = "postgres")]
+mod server {
+    use crate::postgres::{builder, cluster};
+
+    #[test]
+    fn conformance_of_documents() {
+        let Some(cluster) = cluster() else { return };
+        super::replay(&|| builder(&cluster.place()));
+    }
 }

@@ -3,8 +3,8 @@
 use super::{Compared, Expect, Script, StepClient, json, lines};
 use crate::support::run;
 use leasehold::{
-    Claim, Delays, Delivery, Dispatch, Engine, Error, FlowDelays, Handle, Lifecycle, ManualClock,
-    MemoryDisk, Processing, SourceRuntime,
+    Claim, Delays, Delivery, Dispatch, Engine, EngineBuilder, Error, FlowDelays, Handle, Lifecycle,
+    ManualClock, Processing, SourceRuntime,
 };
 use leasehold_actors::flows::Answers;
 use serde::Deserialize;
@@ -224,7 +224,7 @@ impl Component for Delivery {
     }
 }
 
-async fn open(config: &Config, clock: &ManualClock) -> Engine {
+async fn open(journal: EngineBuilder, config: &Config, clock: &ManualClock) -> Engine {
     let delays = Delays {
         base_delay_seconds: config.base_delay_seconds,
         max_delay_seconds: config.max_delay_seconds,
@@ -238,10 +238,7 @@ async fn open(config: &Config, clock: &ManualClock) -> Engine {
         processing: delays,
         delivery: delays,
     };
-    let mut builder = Engine::in_memory(&MemoryDisk::new())
-        .clock(clock.clone())
-        .delays(delays)
-        .end_leases_on_open(false);
+    let mut builder = journal.clock(clock.clone()).delays(delays).end_leases_on_open(false);
     if let Some(digest) = &config.expected_capabilities_sha256 {
         builder = builder.receiver_digest(digest);
         if let Some(longest_call_seconds) = config.timeout {
@@ -253,14 +250,14 @@ async fn open(config: &Config, clock: &ManualClock) -> Engine {
     builder.open().await.expect("the engine opens")
 }
 
-fn replay<F: Component>(name: &str) {
+fn replay<F: Component>(name: &str, journal: &dyn Fn() -> EngineBuilder) {
     let mut compared = Compared::default();
     for line in lines(&format!("{name}.jsonl")) {
         let trace: Trace = serde_json::from_str(&line).expect("a trace");
         assert_eq!((trace.component.as_str(), &trace.store), (name, &None));
         run(async {
             let clock = ManualClock::at(0.0);
-            let engine = open(&trace.config, &clock).await;
+            let engine = open(journal(), &trace.config, &clock).await;
             let mut claims = Claims::<F>::new();
             for (number, one) in trace.steps.iter().enumerate() {
                 clock.set(one.now);
@@ -275,22 +272,61 @@ fn replay<F: Component>(name: &str) {
     assert!(compared.steps > 0 && compared.fields > compared.steps);
 }
 
-#[test]
-fn conformance_of_dispatch_traces() {
-    replay::<Dispatch>("dispatch");
+mod memory {
+    use super::{Delivery, Dispatch, Engine, EngineBuilder, Lifecycle, Processing, replay};
+    use leasehold::MemoryDisk;
+
+    fn journal() -> EngineBuilder {
+        Engine::in_memory(&MemoryDisk::new())
+    }
+
+    #[test]
+    fn conformance_of_dispatch_traces() {
+        replay::<Dispatch>("dispatch", &journal);
+    }
+
+    #[test]
+    fn conformance_of_lifecycle_traces() {
+        replay::<Lifecycle>("lifecycle", &journal);
+    }
+
+    #[test]
+    fn conformance_of_processing_traces() {
+        replay::<Processing>("processing", &journal);
+    }
+
+    #[test]
+    fn conformance_of_delivery_traces() {
+        replay::<Delivery>("delivery", &journal);
+    }
 }
 
-#[test]
-fn conformance_of_lifecycle_traces() {
-    replay::<Lifecycle>("lifecycle");
-}
+#[cfg(feature = "postgres")]
+mod server {
+    use super::{Delivery, Dispatch, Lifecycle, Processing, replay};
+    use crate::postgres::{builder, cluster};
 
-#[test]
-fn conformance_of_processing_traces() {
-    replay::<Processing>("processing");
-}
+    #[test]
+    fn conformance_of_dispatch_traces() {
+        let Some(cluster) = cluster() else { return };
+        replay::<Dispatch>("dispatch", &|| builder(&cluster.place()));
+    }
 
-#[test]
-fn conformance_of_delivery_traces() {
-    replay::<Delivery>("delivery");
+    #[test]
+    fn conformance_of_lifecycle_traces() {
+        let Some(cluster) = cluster() else { return };
+        replay::<Lifecycle>("lifecycle", &|| builder(&cluster.place()));
+    }
+
+    #[test]
+    fn conformance_of_processing_traces() {
+        let Some(cluster) = cluster() else { return };
+        replay::<Processing>("processing", &|| builder(&cluster.place()));
+    }
+
+    #[test]
+    fn conformance_of_delivery_traces() {
+        let Some(cluster) = cluster() else { return };
+        replay::<Delivery>("delivery", &|| builder(&cluster.place()));
+    }
 }
