@@ -138,6 +138,10 @@ async fn reopened(journal: &Path) -> Result<Head, Error> {
 
 /// Tried again while locked, for the reason given at [`victim::open`].
 fn source(journal: &Path) -> Result<Source, JournalError> {
+    #[cfg(feature = "postgres")]
+    if let Some(place) = victim::server(journal) {
+        return Source::on_server(&place);
+    }
     for _ in 0..LOCK_TRIES {
         let opened = Source::open(journal);
         if !matches!(opened, Err(JournalError::Locked)) {

@@ -8,7 +8,9 @@ use super::task::{Launcher, Task};
 use serde::Serialize;
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
 use std::process::{Child, ChildStdout};
+use tempfile::TempDir;
 
 /// Lives on one journal before the next begins with a new one.
 const LIVES: u64 = 25;
@@ -56,18 +58,31 @@ impl Report {
 /// # Errors
 /// When the harness cannot do its work; what becomes of a journal is in the report.
 pub(crate) fn run(launcher: &Launcher, plan: Plan) -> io::Result<Report> {
+    run_in(launcher, plan, &|folder| folder.path().join("journal"))
+}
+
+/// The same with journals at other places; each has a folder of its own.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn run_in(
+    launcher: &Launcher,
+    plan: Plan,
+    place: &dyn Fn(&TempDir) -> PathBuf,
+) -> io::Result<Report> {
     let Plan { cycles, seed, records, ack_early } = plan;
     let (lost, unopenable) = (Vec::new(), Vec::new());
     let mut report = Report { seed, cycles, killed: 0, acknowledged: 0, lost, unopenable };
     let mut chance = Chance(seed);
     let mut folder = tempfile::tempdir()?;
+    let mut journal = place(&folder);
     let mut promised = Facts::default();
     for cycle in 0..cycles {
         if cycle % LIVES == 0 {
             folder = tempfile::tempdir()?;
+            journal = place(&folder);
             promised = Facts::default();
         }
-        let journal = folder.path().join("journal");
         let task = Task::registering(&journal, cycle * records, records).delivering();
         let task = Task { ack_early, ..task };
         let moment = Moment::draw(&mut chance, records, ack_early);
@@ -86,6 +101,7 @@ pub(crate) fn run(launcher: &Launcher, plan: Plan) -> io::Result<Report> {
         }
         // A later life on the same journal would only say it again.
         folder = tempfile::tempdir()?;
+        journal = place(&folder);
         promised = Facts::default();
     }
     Ok(report)

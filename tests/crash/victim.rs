@@ -9,7 +9,7 @@
 //! a signal.
 
 use super::task::{Task, VARIABLE};
-use leasehold::{Durability, Engine, Error, JournalError, ManualClock};
+use leasehold::{Durability, Engine, EngineBuilder, Error, JournalError, ManualClock};
 use std::future::Future;
 use std::io::Write as _;
 use std::path::Path;
@@ -52,7 +52,7 @@ pub(crate) async fn open(journal: &Path, durability: Durability) -> Result<Engin
     let mut tries = 0;
     loop {
         let clock = ManualClock::at(NOW_SECONDS);
-        let opened = Engine::builder(journal).clock(clock).durability(durability).open().await;
+        let opened = engine(journal).clock(clock).durability(durability).open().await;
         tries += 1;
         let locked = matches!(opened, Err(Error::Journal(JournalError::Locked)));
         if !locked || tries == LOCK_TRIES {
@@ -60,6 +60,22 @@ pub(crate) async fn open(journal: &Path, durability: Durability) -> Result<Engin
         }
         std::thread::yield_now();
     }
+}
+
+/// An engine on a folder, or on a server where the path is the URL of one.
+fn engine(journal: &Path) -> EngineBuilder {
+    #[cfg(feature = "postgres")]
+    if let Some(place) = server(journal) {
+        return Engine::on_server(place);
+    }
+    Engine::builder(journal)
+}
+
+/// The server that a path names; `None` for a folder.
+#[cfg(feature = "postgres")]
+pub(crate) fn server(journal: &Path) -> Option<leasehold::PostgresPlace> {
+    let url = journal.to_str().filter(|path| path.starts_with("postgres://"))?;
+    Some(leasehold::PostgresPlace::parse(url).expect("a launcher wrote it"))
 }
 
 async fn live(task: &Task) -> Result<(), Error> {
