@@ -12,6 +12,7 @@
 //! | [`facts`] | what was acknowledged, and whether a journal holds it |
 //! | [`trace`] | strace: counting the calls that touch a journal, and injecting a fault at one |
 //! | [`points`] | every such call of a scenario in turn |
+//! | `wire` | every message to a server in turn |
 //! | [`kills`] | `kill -9` at seeded moments, again and again on one journal |
 //!
 //! A harness that cannot find a loss proves nothing: victims can be told to acknowledge before they have
@@ -23,3 +24,5 @@ pub(crate) mod points;
 pub(crate) mod task;
 pub(crate) mod trace;
 pub(crate) mod victim;
+#[cfg(feature = "postgres")]
+pub(crate) mod wire;

@@ -77,3 +77,77 @@ fn a_victim_that_acknowledges_before_it_wrote_is_found_out() {
     let Some(report) = tried(Scenario::Append, Action::Kill, 1, true) else { return };
     assert!(report.lost.iter().any(|lost| lost.ends_with("is not there")), "{report:?}");
 }
+
+/// The same on a server: killed at every message, and every message lost, or the answer to it.
+#[cfg(feature = "postgres")]
+mod server {
+    use super::{Launcher, victim};
+    use crate::crash::wire::{Action, Plan, Report, Scenario};
+    use crate::postgres::cluster;
+
+    /// Tries a plan; its victims are this test program, led to the first test below.
+    fn tried(scenario: Scenario, action: Action, ack_early: bool) -> Option<Report> {
+        let cluster = cluster()?;
+        let name =
+            "crash_points::server::killed_at_every_call_of_an_append_nothing_acknowledged_is_lost";
+        let launcher = Launcher::own(&["--exact", name, "--nocapture"]).expect("this program");
+        let url = |port| {
+            let url = cluster.url();
+            let through = url.replace(&format!(":{}/", cluster.port()), &format!(":{port}/"));
+            (url.into(), through.into())
+        };
+        let server = ([127, 0, 0, 1], cluster.port()).into();
+        let plan = Plan { launcher: &launcher, scenario, action, ack_early, server, url: &url };
+        Some(plan.run().expect("the harness does its work"))
+    }
+
+    fn assert_clean(report: &Report, points_min: u64) {
+        assert!(report.is_clean(), "{report:?}");
+        assert!(report.points >= points_min, "{report:?}");
+        // Connections and their messages do not come in the same order each time.
+        assert!(report.met * 10 >= report.points * 7, "{report:?}");
+    }
+
+    #[test]
+    fn killed_at_every_call_of_an_append_nothing_acknowledged_is_lost() {
+        victim::take_part();
+        let Some(report) = tried(Scenario::Append, Action::Kill, false) else { return };
+        assert_clean(&report, 4);
+    }
+
+    #[test]
+    fn killed_at_every_call_of_a_delivery_nothing_acknowledged_is_lost() {
+        let Some(report) = tried(Scenario::Deliver, Action::Kill, false) else { return };
+        assert_clean(&report, 4);
+    }
+
+    #[test]
+    fn killed_at_every_call_of_opening_the_journal_opens() {
+        let Some(report) = tried(Scenario::Open, Action::Kill, false) else { return };
+        assert_clean(&report, 10);
+    }
+
+    #[test]
+    fn killed_at_every_call_of_making_a_journal_it_can_be_made_again() {
+        let Some(report) = tried(Scenario::Create, Action::Kill, false) else { return };
+        assert_clean(&report, 10);
+    }
+
+    #[test]
+    fn a_request_that_is_lost_at_any_message_of_an_append_loses_nothing() {
+        let Some(report) = tried(Scenario::Append, Action::CutBefore, false) else { return };
+        assert_clean(&report, 4);
+    }
+
+    #[test]
+    fn an_answer_that_is_lost_at_any_message_of_a_delivery_loses_and_doubles_nothing() {
+        let Some(report) = tried(Scenario::Deliver, Action::CutBehind, false) else { return };
+        assert_clean(&report, 4);
+    }
+
+    #[test]
+    fn a_victim_that_acknowledges_before_it_wrote_is_found_out() {
+        let Some(report) = tried(Scenario::Append, Action::Kill, true) else { return };
+        assert!(report.lost.iter().any(|lost| lost.ends_with("is not there")), "{report:?}");
+    }
+}

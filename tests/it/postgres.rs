@@ -154,6 +154,10 @@ impl Cluster {
         if answer.status.success() { Ok(text(&answer.stdout)) } else { Err(text(&answer.stderr)) }
     }
 
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
     /// The URL of a schema that no other test has.
     pub(crate) fn url(&self) -> String {
         let number = SCHEMAS.fetch_add(1, Ordering::Relaxed);
