@@ -23,7 +23,9 @@ requeued   failed/dismissed pending    at:time by:operator why:reason
 dismissed  failed/waiting   dismissed  at:time by:operator why:reason
 repinned   waiting          same       at:time digest:hash by:operator why:reason
 released   leased           waited     at:time next_at:time attempts:u32
-requeued_later failed/dismissed pending at:time next_at:time by:operator why:reason"""
+requeued_later failed/dismissed pending at:time next_at:time by:operator why:reason
+imported   vacant           standing   at:time schema_version:u32 row_sha256:hash binding
+ created_at:time updated_at:time next_at:time attempts:u32 failures:u32 progress standing payload"""
 STEPS = """
 named      vacant           open       at:time scope
 paused     open             paused     at:time by:operator why:reason
@@ -46,10 +48,12 @@ notice event_id site_id notification_id terminal_status:status payload_sha256:ha
 work event_id notification_id site_id terminal_status:status notice_sha256:hash digest:hash ceiling
 receiver status:work_status attempts:u8 max_attempts:u8 next_attempt_at:f64
  lease_expires_at:?f64 lease_expired:flag error_code:?code processed_at:?f64
+lease owner:worker token_sha256:hash expires_at:time
 document operation request_id event_id site_id payload_sha256:hash digest:hash ceiling theirs:ceiling"""
 CHOICES = {
     "operation": "change cancellation tombstone", "dispatched_as": "enqueued superseded cancelled",
     "work_status": "pending leased retry_wait succeeded failed", "loss": "expired abandoned",
+    "standing": "pending=nothing watching=nothing retry_wait=code leased=lease completed=outcome failed=code",
     "status": "cancelled deleted published superseded deletion_failed localization_failed "
               "publication_blocked publication_failed awaiting_approval deleting processing "
               "publishing queue_recovery ready", "ending": "retry_wait failed"}
@@ -104,7 +108,10 @@ class Reader:
         if kind in CHOICES or "/" in kind:
             choices, index = re.split("[ /]", CHOICES.get(kind, kind)), self.integer(4)
             require(index < len(choices))
-            return choices[index] if kind in CHOICES else self.value(choices[index], flow)
+            name, _, more = choices[index].partition("=")
+            if more:
+                return name, self.value(more, flow)
+            return name if kind in CHOICES else self.value(name, flow)
         if kind in CHECKED:
             value = self.value(CHECKED[kind][0], flow)
             require(CHECKED[kind][1](value))
@@ -125,10 +132,18 @@ def belongs(payload, binding):
         good &= binding[names[0]] == "terminal-" + rest and all(part in payload for part in members)
     return good
 
-def evolve(state, row, event):
+def evolve(state, row, event, flow):
     """The state after an event; whatever is not allowed here cannot have happened."""
     (name, before, after), at, kind = row[:3], event["at"], state["kind"]
     require(("waiting" if kind in WAITING else kind) in before.split("/"))
+    if name == "imported":  # whole, as another program left it
+        (kind, more), binding = event["standing"], event["binding"]
+        require("payload_sha256" not in binding or belongs(event["payload"], binding))
+        state = {key: event[key] for key in event if key.endswith("_at") or key in (
+            "binding", "attempts", "failures", "progress")}
+        state = dict(state, kind=kind, expires_at=more["expires_at"] if kind == "leased" else 0)
+        require(not broken(state, flow["counted"]))
+        return state
     if name == "registered":
         binding, kind = event["binding"], after if event["settled"] is None else "completed"
         require("payload_sha256" not in binding or belongs(event["payload"], binding))
@@ -148,7 +163,7 @@ def evolve(state, row, event):
         return moved  # which digest it is decides nothing here
     require(event["next_at"] >= state["created_at"])
     if name == "released":
-        require(event["attempts"] == state["attempts"] - 1)
+        require(event["attempts"] == state["attempts"] - 1 and state.get("waited"))
         return dict(moved, next_at=event["next_at"], attempts=event["attempts"])
     if name == "unchanged":  # the same as before, where there is a before
         answer = json.loads(state["progress"].get("answer", "{}")) if state["progress"] else None
@@ -156,7 +171,7 @@ def evolve(state, row, event):
     return dict(moved, next_at=event["next_at"], failures=event.get("failures", 0),
                 progress=event.get("progress", state["progress"]))
 
-def steer(state, row, event):
+def steer(state, row, event, _flow):
     """The same of a scope: it is paused and resumed in turns, after an event that names it."""
     (name, before, after), at = row[:3], event["at"]
     require(state["kind"] == before and at >= state.get("since", 0))
@@ -187,7 +202,7 @@ def fold(states, chunks, sequence, stream, stored, chunked):
         event = reader.values(events[index][3:], flow)
         require(reader.at == len(reader.data))
         code = "replay_invalid"
-        state = move(state, events[index], event)
+        state = move(state, events[index], event, flow)
         identity = "/".join(state["binding"][name] for name in flow["identity"].split("/"))
         named = b"leasehold.stream.v1\0" + stream[:1] + identity.encode()
         require(stream[1:] == hashlib.sha256(named).digest()[:15])

@@ -24,6 +24,7 @@
 //! | [`shutdown`] | winding an engine down in two phases |
 //! | [`retention`] | moving old history to archive files |
 //! | [`audit`] | walk a journal, rebuild every record, findings |
+//! | `import` | records of the reference's SQLite stores |
 //! | [`sandbox`] | a local CMS, source runtime and receiver with faults on demand |
 //! | [`config`] | the command line's configuration file |
 //! | [`pages`] | what HTML pages are made of |
@@ -47,6 +48,8 @@ pub mod error;
 pub mod flows;
 pub mod handle;
 pub mod http;
+#[cfg(feature = "import")]
+pub mod import;
 pub mod intervene;
 pub mod metrics;
 pub mod overview;

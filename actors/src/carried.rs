@@ -209,7 +209,7 @@ impl Origin {
             return decode::<F>(image).ok()?.into_payload();
         }
         match codec::decode::<F>(self.first.as_deref()?).ok()? {
-            Event::Registered { payload, .. } => Some(payload),
+            Event::Registered { payload, .. } | Event::Imported { payload, .. } => Some(payload),
             Event::Claimed { .. }
             | Event::Completed { .. }
             | Event::Watched { .. }

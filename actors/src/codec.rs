@@ -6,11 +6,11 @@
 //! | size | field |
 //! | --- | --- |
 //! | 1 | flow number |
-//! | 1 | version of the event's form: 4 for a requeue for later, 3 for a lease given back, 2 for the other events of an operator, 1 for all others |
+//! | 1 | version of the event's form: 5 for a record brought here from elsewhere, 4 for a requeue for later, 3 for a lease given back, 2 for the other events of an operator, 1 for all others |
 //! | n | the event, as [`leasehold_journal::payload`] encodes it |
 //!
 //! Version 2 added the events of an operator, version 3 leases that are given back, version 4 requeues that
-//! are due later; none changed anything else, so everything is still written in the version it came with:
+//! are due later, version 5 records that were brought here from another program's store; none changed anything else, so everything is still written in the version it came with:
 //! a journal without such events can be read by an older library, and one that holds them is refused by it
 //! as a whole.
 //!
@@ -20,11 +20,12 @@ use crate::record::{Event, Flow, FlowTag};
 use leasehold_journal::{JournalError, payload};
 
 /// The newest version that is written.
-pub const VERSION: u8 = 4;
+pub const VERSION: u8 = 5;
 
 /// The version an event came with.
 fn version_of<F: Flow>(event: &Event<F>) -> u8 {
     match event {
+        Event::Imported { .. } => 5,
         Event::RequeuedLater { .. } => 4,
         Event::Released { .. } => 3,
         Event::Requeued { .. } | Event::Dismissed { .. } | Event::Repinned { .. } => 2,

@@ -21,6 +21,7 @@
 //! | [`health`] | counts per flow and state |
 //! | [`invariants`] | what is always true, with ids |
 //! | [`explain`] | why a record stands where it stands |
+//! | [`import`] | records from the reference's stores |
 //! | [`shell`] | actix: scribe, entity, supervisor, projector |
 
 pub mod agenda;
@@ -34,6 +35,7 @@ pub mod destination;
 pub mod explain;
 pub mod flows;
 pub mod health;
+pub mod import;
 pub mod invariants;
 pub mod record;
 pub mod replay;

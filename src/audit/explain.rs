@@ -5,12 +5,13 @@
 use super::source::{Source, Walked};
 use super::states::States;
 use crate::times::{exact, relative};
+use leasehold_actors::codec;
 use leasehold_actors::contract::text::Sha256;
 use leasehold_actors::contract::time::Timestamp;
 use leasehold_actors::control::PausedScope;
 use leasehold_actors::explain::{
-    Action, Changes, Explains, Explanation, LossesMax, Pinned, Place, View, explain_quarantined,
-    explain_record,
+    Action, Brought, Changes, Explains, Explanation, LossesMax, Pinned, Place, View,
+    explain_quarantined, explain_record,
 };
 use leasehold_actors::flows::all::AllFlows;
 use leasehold_actors::record::{FlowTag, stream_of};
@@ -81,8 +82,13 @@ pub fn explain<F: Explains>(
     place: &Place,
     now: Timestamp,
 ) -> Result<(Option<Explanation>, Walked), JournalError> {
-    let (states, walked) = States::read(source)?;
-    let stream = stream_of(F::TAG, id);
+    let (stream, mut first) = (stream_of(F::TAG, id), None);
+    let (states, walked) = States::read_beside(source, &mut |of, body| {
+        if of == stream {
+            first.get_or_insert_with(|| body.to_vec());
+        }
+    })?;
+    let brought = first.and_then(|body| Brought::of(&codec::decode::<F>(&body).ok()?));
     let explanation = match F::records(&states.flows).get(stream) {
         None => None,
         Some(Replayed::Sound(state)) => {
@@ -93,6 +99,7 @@ pub fn explain<F: Explains>(
             Some(explain_quarantined::<F>(Some(id), sequence, &code, since, place))
         }
     };
+    let explanation = explanation.map(|told| Explanation { imported: brought, ..told });
     Ok((explanation, walked))
 }
 
@@ -159,6 +166,9 @@ pub fn text(explanation: &Explanation, now: Timestamp) -> String {
     if let Some(since) = explanation.since {
         line("since", &at(since, now));
     }
+    if let Some(imported) = &explanation.imported {
+        line("imported", &format!("{}, {}", at(imported.at, now), brought(imported)));
+    }
     for paused in &explanation.paused {
         line("paused", &pause(paused, now));
     }
@@ -180,6 +190,18 @@ pub fn pause(paused: &PausedScope, now_seconds: f64) -> String {
     let PausedScope { scope, since, intervention } = paused;
     let (by, why) = (intervention.by.as_str(), intervention.why.as_str());
     format!("{scope} since {}, by {by}: {why}", at(since.seconds(), now_seconds))
+}
+
+/// As what a record was brought here.
+#[must_use]
+pub fn brought(imported: &Brought) -> String {
+    let Brought { state, attempts, created_at, updated_at, .. } = imported;
+    let (created, updated) = (exact(*created_at), exact(*updated_at));
+    let many = if *attempts == 1 { "attempt" } else { "attempts" };
+    format!(
+        "as {state}, registered {created} and last touched {updated} in another program, \
+         with {attempts} {many} that are not in this journal"
+    )
 }
 
 /// When it moves on, and by what.

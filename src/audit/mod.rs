@@ -10,6 +10,7 @@
 //! | [`states`] | every record's state, and one record's history |
 //! | [`mod@explain`] | why one record stands where it stands |
 //! | [`travel`] | the state of everything at an earlier point |
+//! | `copies` | private places for copies |
 //! | `live` | the records of a journal that an engine has open |
 //! | [`check`] | the audit |
 //! | [`doctor`] | what is wrong that the database does not report |
@@ -20,6 +21,7 @@
 pub mod archives;
 pub mod check;
 pub mod controls;
+pub(crate) mod copies;
 pub mod doctor;
 pub mod explain;
 pub(crate) mod live;

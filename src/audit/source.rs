@@ -5,6 +5,7 @@
 //! place (sharing blocks where the file system can) while its lock is held, and the copy is read.
 
 use super::archives::Archives;
+use super::copies::Private;
 use super::report::Finding;
 use leasehold_journal::chain::{Head, JournalId};
 use leasehold_journal::folder::{self, Layout};
@@ -17,8 +18,6 @@ use leasehold_journal::{JournalError, archive};
 use std::fs::File;
 use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
-use tempfile::TempDir;
 
 /// Folders over this are announced before they are copied.
 pub const LARGE_BYTES: u64 = 256 * 1024 * 1024;
@@ -34,7 +33,7 @@ pub struct Source {
 #[derive(Debug)]
 enum Kept {
     /// A copy of a folder; gone when this is dropped.
-    Folder { medium: Box<SledMedium>, copy: TempDir },
+    Folder { medium: Box<SledMedium>, _copy: Private },
     /// An archive file.
     Archive(PathBuf),
     /// A journal on a server: it is read while engines write to it.
@@ -42,25 +41,14 @@ enum Kept {
     Server(Box<PostgresMedium>),
 }
 
-/// Copies that exist now, for a process that is interrupted: they hold every text.
-static COPIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-
-/// Removes all copies; for a process that is about to end without dropping anything.
-pub fn remove_copies() {
-    for copy in COPIES.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-        if std::fs::remove_dir_all(copy).is_err() {
-            tracing::debug!("a copy was gone already");
-        }
-    }
-}
-
-impl Drop for Source {
-    fn drop(&mut self) {
-        if let Kept::Folder { copy, .. } = &self.kept {
-            let mut copies = COPIES.lock().unwrap_or_else(PoisonError::into_inner);
-            copies.retain(|other| other != copy.path());
-        }
-    }
+/// A copy of a journal's folder, open, and the place it is in: to be let go of in this order.
+pub(crate) fn copied(path: &Path) -> Result<(SledMedium, Private), JournalError> {
+    let (layout, copy) = (Layout::new(path), Private::new()?);
+    let target = copy.path().join("journal");
+    let lock = folder::take_for_reading(&layout)?;
+    folder::copy(&layout, &target)?;
+    drop(lock);
+    Ok((SledMedium::open_copy(&target)?, copy))
 }
 
 /// How a walk went.
@@ -97,15 +85,8 @@ impl Source {
         if path.is_file() {
             return Ok(Self { kept: Kept::Archive(path.to_path_buf()), archives: None });
         }
-        let layout = Layout::new(path);
-        let copy = tempfile::Builder::new().prefix("leasehold-").tempdir()?;
-        COPIES.lock().unwrap_or_else(PoisonError::into_inner).push(copy.path().to_path_buf());
-        let target = copy.path().join("journal");
-        let lock = folder::take_for_reading(&layout)?;
-        folder::copy(&layout, &target)?;
-        drop(lock);
-        let medium = Box::new(SledMedium::open_copy(&target)?);
-        Ok(Self { kept: Kept::Folder { medium, copy }, archives: None })
+        let (medium, copy) = copied(path)?;
+        Ok(Self { kept: Kept::Folder { medium: Box::new(medium), _copy: copy }, archives: None })
     }
 
     /// Opens a journal on a server. Nobody is disturbed, and nothing has to be closed for it.

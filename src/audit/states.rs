@@ -8,7 +8,7 @@ use leasehold_actors::codec;
 use leasehold_actors::contract::text::Sha256;
 use leasehold_actors::contract::time::Timestamp;
 use leasehold_actors::control::{Controls, PausedScope, is_control};
-use leasehold_actors::explain::Pinned;
+use leasehold_actors::explain::{Brought, Pinned};
 use leasehold_actors::flows::all::AllFlows;
 use leasehold_actors::flows::delivery::DeliveryHealth;
 use leasehold_actors::flows::dispatch::DispatchHealth;
@@ -19,8 +19,8 @@ use leasehold_actors::flows::{Answers, HealthView};
 use leasehold_actors::health::{Tally, class};
 use leasehold_actors::record::{Event, Flow, Record, State, StateKind, stream_of};
 use leasehold_actors::replay::{Replay, ReplayError, Replayed};
-use leasehold_journal::JournalError;
 use leasehold_journal::walk::Item;
+use leasehold_journal::{JournalError, StreamId};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -100,11 +100,20 @@ impl States {
     /// # Errors
     /// What stopped the walk: a list of half a journal would mislead. `audit` says more.
     pub fn read(source: &Source) -> Result<(Self, Walked), JournalError> {
+        Self::read_beside(source, &mut |_, _| {})
+    }
+
+    /// The same; `look` is shown every event's stream and body, as far as they can be read.
+    pub(super) fn read_beside(
+        source: &Source,
+        look: &mut dyn FnMut(StreamId, &[u8]),
+    ) -> Result<(Self, Walked), JournalError> {
         let (mut states, mut heads) = (Self::default(), Heads::default());
         let walked = source.walk(&mut |item| {
             let applied = match item {
                 Item::Record { stream, record, .. } => {
                     let body = record.ok().map(|record| record.body);
+                    body.iter().for_each(|body| look(stream, body));
                     states.flows.apply(stream, body.as_deref())
                 }
                 Item::Carried { stream, image, .. } => {
@@ -257,6 +266,9 @@ pub struct Happening {
     /// The time an operator made it due at, in seconds since 1970, where that is a later one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_at: Option<f64>,
+    /// As what it was brought here, where it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub imported: Option<Brought>,
 }
 
 impl Happening {
@@ -355,7 +367,7 @@ fn named_by_the_audit(applied: Result<(), ReplayError>) {
     }
 }
 
-pub(super) fn happening<F: Flow>(sequence: u64, event: &Event<F>) -> Happening {
+pub(super) fn happening<F: Answers>(sequence: u64, event: &Event<F>) -> Happening {
     let intervention = event.intervention();
     Happening {
         sequence,
@@ -365,5 +377,6 @@ pub(super) fn happening<F: Flow>(sequence: u64, event: &Event<F>) -> Happening {
         by: intervention.map(|it| it.by.as_str().to_owned()),
         why: intervention.map(|it| it.why.as_str().to_owned()),
         due_at: event.made_due_at().map(Timestamp::seconds),
+        imported: Brought::of(event),
     }
 }

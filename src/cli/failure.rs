@@ -3,6 +3,8 @@
 use crate::config::ConfigInvalid;
 use crate::door::DoorInvalid;
 use crate::error::Error;
+#[cfg(feature = "import")]
+use crate::import::SourceFault;
 use crate::sandbox::SandboxInvalid;
 use crate::top::DoorFault;
 use leasehold_journal::JournalError;
@@ -26,6 +28,9 @@ pub(super) enum Failed {
     Asked(DoorFault),
     /// An input file.
     Input(PathBuf),
+    /// A store that is to be imported.
+    #[cfg(feature = "import")]
+    Source(PathBuf, SourceFault),
     /// An output.
     Output(&'static str),
     /// Work of the bench that did not go as it has to for its figures to mean anything.
@@ -61,6 +66,8 @@ impl Failed {
             | Self::Unmeasured(_)
             | Self::Runtime
             | Self::SequenceMissing { .. } => 3,
+            #[cfg(feature = "import")]
+            Self::Source(..) => 3,
         }
     }
 }
@@ -76,6 +83,10 @@ impl fmt::Display for Failed {
             Self::Sandbox(error) => write!(f, "{error}"),
             Self::Door(error) => write!(f, "{error}"),
             Self::Asked(fault) => write!(f, "{fault}"),
+            #[cfg(feature = "import")]
+            Self::Source(path, fault) => {
+                write!(f, "{fault}: {}\n  {}", path.display(), source_advice(*fault))
+            }
             // The caller's own argument, as it was typed.
             Self::Input(path) => write!(f, "input_unreadable: {} cannot be read", path.display()),
             Self::Output(what) => write!(f, "output_unwritable: {what}"),
@@ -161,6 +172,29 @@ fn server_advice(error: &JournalError) -> &'static str {
             "the server does not answer, or its certificate is not for this host: nothing is lost, run the same command again when it does"
         }
         _ => "look with `leasehold audit`",
+    }
+}
+
+/// What can be done about a store that is refused.
+#[cfg(feature = "import")]
+fn source_advice(fault: SourceFault) -> &'static str {
+    match fault {
+        SourceFault::Unreadable => "the file is not there, or cannot be read",
+        SourceFault::NotSqlite => "this is no SQLite database",
+        SourceFault::Busy => {
+            "it was written to without a pause while it was read: run the same command when less is going on"
+        }
+        SourceFault::CopyFailed => {
+            "a copy is made for reading: free some space for temporary files"
+        }
+        SourceFault::Damaged => {
+            "SQLite cannot read it; what was read until then is in the journal, and the same command goes on \
+             from there once the database is mended"
+        }
+        SourceFault::Unknown => "no component of the reference has a table in it",
+        SourceFault::Store { .. } => {
+            "one of its components has a schema that is not known here; nothing was written"
+        }
     }
 }
 

@@ -14,6 +14,8 @@ mod doctor;
 mod documents;
 mod explain;
 mod failure;
+#[cfg(feature = "import")]
+mod import;
 mod interventions;
 mod pauses;
 mod place;
@@ -70,6 +72,8 @@ enum Command {
     Verify(archive::VerifyArguments),
     Doctor(doctor::DoctorArguments),
     Salvage(salvage::SalvageArguments),
+    #[cfg(feature = "import")]
+    ImportSqlite(import::ImportArguments),
     Bench(bench::BenchArguments),
 }
 
@@ -120,6 +124,8 @@ pub fn run() -> ExitCode {
         Command::Verify(arguments) => archive::verify(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Salvage(arguments) => salvage::run(&arguments),
+        #[cfg(feature = "import")]
+        Command::ImportSqlite(arguments) => import::run(&arguments),
         Command::Bench(arguments) => on_tokio(bench::run(arguments)),
     };
     match result {
@@ -134,6 +140,10 @@ pub fn run() -> ExitCode {
 
 /// Whether a command works on a copy that has to go when it is interrupted.
 fn reads(command: &Command) -> bool {
+    #[cfg(feature = "import")]
+    if matches!(command, Command::ImportSqlite(_)) {
+        return true;
+    }
     matches!(
         command,
         Command::Health(_)

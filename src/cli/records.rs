@@ -4,7 +4,7 @@ use super::explain::pins;
 use super::failure::Failed;
 use super::place;
 use super::{Ended, pauses, print};
-use crate::audit::explain::NOT_COMPARED;
+use crate::audit::explain::{NOT_COMPARED, brought};
 use crate::audit::source::{LARGE_BYTES, Walked};
 use crate::audit::{Finding, Happening, History, Row, Source, States};
 use crate::clock::{Clock as _, SystemClock};
@@ -315,8 +315,9 @@ fn history<F: Answers>(
 
 /// One line of a history.
 fn happened(happening: &Happening) -> String {
-    let Happening { sequence, at, error_code, by, why, due_at, .. } = happening;
+    let Happening { sequence, at, error_code, by, why, due_at, imported, .. } = happening;
     let mut more = match (error_code, by, why) {
+        _ if imported.is_some() => imported.as_ref().map(brought).unwrap_or_default(),
         (Some(code), _, _) => code.clone(),
         (None, Some(by), Some(why)) => format!("by {by}: {why}"),
         (None, _, _) => String::new(),

@@ -3,7 +3,7 @@
 //! Owns what a signal means: a run drains, and a second signal gives back the leases of its calls at
 //! once; a reading command removes the copy it works on and ends.
 
-use crate::audit::source::remove_copies;
+use crate::audit::copies::remove_copies;
 use crate::clock::{Clock as _, SystemClock};
 use crate::shutdown::Stopper;
 use tokio::sync::watch;

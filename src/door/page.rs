@@ -10,6 +10,7 @@ use super::records::flow;
 use super::table::{destinations, flows, paused, stuck as stuck_table};
 use super::why;
 use crate::audit::Happening;
+use crate::audit::explain::brought;
 use crate::overview::{Overview, Verdict};
 use crate::pages::{Column, Tone, facts, notice, page_with_head, table};
 use crate::times::to_the_second;
@@ -196,6 +197,7 @@ fn happenings(events: &[Happening]) -> Markup {
                     @if let Some(code) = &it.error_code { code { (code) } }
                     @if let Some(due) = it.due_at { "due " (to_the_second(due)) " " }
                     @if let (Some(by), Some(why)) = (&it.by, &it.why) { (by) ": " (why) }
+                    @if let Some(imported) = &it.imported { (brought(imported)) }
                 },
             ]
         })

@@ -4,7 +4,7 @@
 
 use super::Inside;
 use super::answer::{Refused, json};
-use crate::audit::explain::{at, moves_on, pause};
+use crate::audit::explain::{at, brought, moves_on, pause};
 use crate::error::Error;
 use crate::overview::{DestinationOverview, DestinationState};
 use crate::pages::facts;
@@ -58,6 +58,10 @@ pub(super) fn words(
     let mut said = vec![("waits for", explanation.reason())];
     if let Some(since) = explanation.since {
         said.push(("since", at(since, now_seconds)));
+    }
+    if let Some(imported) = &explanation.imported {
+        let when = at(imported.at, now_seconds);
+        said.push(("imported", format!("{when}, {}", brought(imported))));
     }
     for paused in &explanation.paused {
         said.push(("paused", pause(paused, now_seconds)));

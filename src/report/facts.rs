@@ -30,6 +30,8 @@ pub struct Facts {
     pub span_seconds: Option<(f64, f64)>,
     /// When records were registered, settled and failed.
     pub activity: Activity,
+    /// Records that were brought here from another program's store.
+    pub imported: u64,
     /// How many records took so many attempts until they were settled, of flows that submit.
     pub attempts: BTreeMap<u32, u64>,
     /// How many records took so many polls until they were settled, of flows that poll.
@@ -93,6 +95,7 @@ impl Facts {
             leases: seen.leases,
             pauses: Pauses::of(states.flows.controls.paused()),
             activity: std::mem::take(&mut seen.activity),
+            imported: seen.imported,
             ..Self::empty(audit)
         };
         let flows = &states.flows;
@@ -123,6 +126,7 @@ impl Facts {
             health: None,
             span_seconds: None,
             activity: Activity::default(),
+            imported: 0,
             attempts: BTreeMap::new(),
             polls: BTreeMap::new(),
             failures: Vec::new(),
@@ -240,6 +244,7 @@ fn example<F: Explains>(replay: &Replay<F>, wanted: &str) -> Option<String> {
 struct Seen {
     span: Option<(f64, f64)>,
     activity: Activity,
+    imported: u64,
     leases: Leases,
     /// Attempts that failed, and the first record of each code.
     failures: BTreeMap<(FlowTag, String), (u64, StreamId)>,
@@ -304,6 +309,7 @@ impl Seen {
                     self.activity.settled.push(at);
                 }
             }
+            Event::Imported { .. } => self.imported += 1,
             Event::Completed { .. } => self.activity.settled.push(at),
             Event::Failed { .. } | Event::LeaseLost { ending: Ending::Final, .. } => {
                 self.activity.failed.push(at);

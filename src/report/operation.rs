@@ -32,6 +32,7 @@ impl Leases {
             Event::LeaseLost { loss: Loss::Expired, .. } => self.expired += 1,
             Event::LeaseLost { loss: Loss::Abandoned, .. } => self.abandoned += 1,
             Event::Registered { .. }
+            | Event::Imported { .. }
             | Event::Completed { .. }
             | Event::Watched { .. }
             | Event::Unchanged { .. }

@@ -143,6 +143,12 @@ pub(super) fn activity(facts: &Facts) -> Markup {
     html! {
         (figure("Records registered, settled and failed over time", &drawing))
         p { (description) " Records are counted in every flow they pass." }
+        @if facts.imported > 0 {
+            p {
+                "Imported records: " (facts.imported) ". What happened to them until then, in another "
+                "program, is not in this journal and not in this drawing."
+            }
+        }
         @if facts.audit.archived > 0 {
             p { "Events that are in archives are not in this drawing." }
         }

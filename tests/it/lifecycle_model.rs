@@ -14,8 +14,8 @@ use leasehold_actors::invariants::{self, broken};
 use leasehold_actors::record::event::{Ending, Loss};
 use leasehold_actors::record::policy::Delays;
 use leasehold_actors::record::{
-    Command, Event, Flow, Intervention, LeaseToken, OperatorName, Policy, Proof, Reason, Refusal,
-    Settlement, State, StateKind, decide, evolve, stream_of,
+    Command, Event, Flow, ImportedRecord, ImportedState, Intervention, LeaseToken, OperatorName,
+    Policy, Proof, Reason, Refusal, Settlement, State, StateKind, decide, evolve, stream_of,
 };
 use leasehold_actors::replay::{Replay, ReplayError, Replayed, state_of};
 use proptest::prelude::*;
@@ -292,6 +292,29 @@ proptest! {
     }
 }
 
+/// The same change, brought here from another program's store after its first attempt failed.
+fn imported() -> Event<Dispatch> {
+    let at = |seconds| Timestamp::new(seconds).expect("a time");
+    let change = Change::parse(change("event-1").as_bytes()).expect("a change");
+    let record = ImportedRecord {
+        binding: DispatchBinding::of(&change, Ceiling::new(5).expect("in range")),
+        created_at: at(100.0),
+        updated_at: at(102.0),
+        next_at: at(107.0),
+        attempts: 1,
+        failures: 0,
+        progress: (),
+        state: ImportedState::RetryWait(ErrorCode::known("network")),
+    };
+    Event::Imported {
+        at: at(300.0),
+        schema_version: 1,
+        row_sha256: Sha256::of(b"row"),
+        record: Box::new(record),
+        payload: change.payload,
+    }
+}
+
 /// Every kind of event, for trying on every kind of state.
 pub(crate) fn every_event() -> Vec<Event<Dispatch>> {
     let at = |seconds| Timestamp::new(seconds).expect("a time");
@@ -338,11 +361,12 @@ pub(crate) fn every_event() -> Vec<Event<Dispatch>> {
         },
         Event::Released { at: at(102.0), next_at: at(100.0), attempts: 0 },
         Event::RequeuedLater { at: at(200.0), next_at: at(260.5), intervention: intervention() },
+        imported(),
     ]
 }
 
 #[test]
-fn r5_only_an_operator_leaves_a_final_state_and_only_registration_enters() {
+fn r5_only_an_operator_leaves_a_final_state_and_only_registration_or_import_enters() {
     let events = every_event();
     let apply = |names: &[usize]| {
         names.iter().fold(State::Vacant, |state, at| {
@@ -354,7 +378,8 @@ fn r5_only_an_operator_leaves_a_final_state_and_only_registration_enters() {
     let (completed, failed) = (apply(&[0, 1, 2]), apply(&[0, 1, 6]));
     let dismissed = apply(&[0, 1, 6, 9]);
     for (number, event) in events.iter().enumerate() {
-        assert_eq!(evolve(vacant.clone(), event).is_ok(), number == 0, "{}", event.name());
+        let enters = number == 0 || event.name() == "imported";
+        assert_eq!(evolve(vacant.clone(), event).is_ok(), enters, "{}", event.name());
         assert_eq!(evolve(ready.clone(), event).is_ok(), number == 1, "{}", event.name());
         // No answer leaves a dispatched change watched, so none can be repeated.
         let ends = ((2..8).contains(&number) && event.name() != "unchanged") || number == 11;

@@ -29,6 +29,8 @@ mod kill;
 mod lifecycle_model;
 mod lifecycle_scenarios;
 mod main_job;
+#[cfg(feature = "import")]
+mod migration;
 mod notification_client;
 mod notification_scenarios;
 mod pauses;

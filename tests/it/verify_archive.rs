@@ -1,6 +1,7 @@
 //! The archive's description, put to the test: a verifier that was written from `journal/README.md`
 //! sees in every archive, sound or not, what the library sees. Skipped, with a notice, without python3.
 
+mod imported;
 mod lives;
 mod parts;
 mod scopes;
@@ -207,7 +208,7 @@ fn every_kind_of_event_in_every_flow_is_read_and_counted_alike() {
     let (lives, place) = (every_life(), Place::new());
     let kinds: BTreeSet<(u8, u8)> =
         lives.iter().flat_map(|life| &life.bodies).map(|body| (body[0], body[2])).collect();
-    assert_eq!(kinds.len(), FlowTag::ALL.len() * 13, "every event in every flow");
+    assert_eq!(kinds.len(), FlowTag::ALL.len() * 14, "every event in every flow");
     let mut found = BTreeSet::new();
     for (number, archive) in exported(&lives).into_iter().enumerate() {
         let file = place.path(&number.to_string());

@@ -230,6 +230,7 @@ impl<F: SimFlow> Story<F> {
 
     fn take(&mut self, event: &Event<F>, ceiling: u32, asked: &mut u32) -> Result<Note, Break> {
         Ok(match event {
+            Event::Imported { .. } => return Err(broken(I10, "nobody imports in a simulation")),
             Event::Registered { settled: None, .. } => Note::Registered,
             Event::Registered { settled: Some(_), .. } => Note::RegisteredSettled,
             Event::Claimed { attempt, token_sha256, expires_at, .. } => {

@@ -82,6 +82,21 @@ pub struct ReceiverState {
     pub processed_at: Option<f64>,
 }
 
+impl ReceiverState {
+    /// Whether its parts belong together.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        let leased = self.status == WorkStatus::Leased;
+        let failing = matches!(self.status, WorkStatus::RetryWait | WorkStatus::Failed);
+        self.attempts <= self.max_attempts
+            && (1..=20).contains(&self.max_attempts)
+            && self.lease_expires_at.is_some() == leased
+            && (leased || !self.lease_expired)
+            && self.error_code.is_some() == failing
+            && self.processed_at.is_some() == (self.status == WorkStatus::Succeeded)
+    }
+}
+
 /// What a registration knows and an answer has to agree with.
 #[derive(Debug, Clone, Copy)]
 pub struct Expected<'a> {
@@ -123,16 +138,7 @@ fn check(value: &Value, expected: &Expected<'_>) -> Option<ReceiverState> {
     {
         return None;
     }
-    let state = state(answer)?;
-    let leased = state.status == WorkStatus::Leased;
-    let failing = matches!(state.status, WorkStatus::RetryWait | WorkStatus::Failed);
-    let good = state.attempts <= state.max_attempts
-        && (1..=20).contains(&state.max_attempts)
-        && state.lease_expires_at.is_some() == leased
-        && (leased || !state.lease_expired)
-        && state.error_code.is_some() == failing
-        && state.processed_at.is_some() == (state.status == WorkStatus::Succeeded);
-    good.then_some(state)
+    state(answer).filter(ReceiverState::holds)
 }
 
 fn state(answer: &Object) -> Option<ReceiverState> {

@@ -5,7 +5,9 @@
 use super::{Action, Next, Rule};
 use crate::contract::text::Sha256;
 use crate::control::PausedScope;
+use crate::flows::Answers;
 use crate::record::rules::Counted;
+use crate::record::{Event, StateKind};
 use serde::{Serialize, Serializer};
 
 /// What a record waits for.
@@ -167,6 +169,48 @@ pub struct Explanation {
     pub digest_unknown: bool,
     /// What an operator can do.
     pub actions: Vec<Action>,
+    /// How it was brought here from another program's store, where it was, and that is not archived.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub imported: Option<Brought>,
+}
+
+/// How a record was brought here: as another program left it. Its attempts until then were made there, and
+/// are not in this journal.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Brought {
+    /// When, in seconds since 1970.
+    pub at: f64,
+    /// Its state then, as its flow calls it.
+    pub state: &'static str,
+    /// Leases taken there.
+    pub attempts: u32,
+    /// When it was registered there, in seconds since 1970.
+    pub created_at: f64,
+    /// When something last happened to it there.
+    pub updated_at: f64,
+    /// Version of the store's schema.
+    pub schema_version: u32,
+    /// Hash of the row it was: the canonical form of its columns by name.
+    pub row_sha256: Sha256,
+}
+
+impl Brought {
+    /// What this event says of it; `None` for another event.
+    #[must_use]
+    pub fn of<F: Answers>(event: &Event<F>) -> Option<Self> {
+        let Event::Imported { at, schema_version, row_sha256, record, .. } = event else {
+            return None;
+        };
+        Some(Self {
+            at: at.seconds(),
+            state: record.state().kind().map_or("", |kind: StateKind| kind.name(F::COMPLETED)),
+            attempts: record.attempts,
+            created_at: record.created_at.seconds(),
+            updated_at: record.updated_at.seconds(),
+            schema_version: *schema_version,
+            row_sha256: *row_sha256,
+        })
+    }
 }
 
 impl Explanation {

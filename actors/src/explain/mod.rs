@@ -18,7 +18,7 @@ pub mod sides;
 pub mod words;
 
 pub use action::{Action, Place};
-pub use explanation::{Changes, Explanation, Final, Lost, Used, WaitsFor};
+pub use explanation::{Brought, Changes, Explanation, Final, Lost, Used, WaitsFor};
 pub use rule::Rule;
 pub use sides::{Explains, Next, Situation, explain_record, situation};
 
@@ -131,6 +131,7 @@ pub fn explain<F: Explains>(
         paused,
         digest_unknown,
         actions,
+        imported: None,
     })
 }
 
@@ -157,6 +158,7 @@ pub fn explain_quarantined<F: Explains>(
         paused: Vec::new(),
         digest_unknown: false,
         actions: action::for_damage(place),
+        imported: None,
     }
 }
 

@@ -6,7 +6,7 @@
 use super::delivery::Delivery;
 use super::processing::Processing;
 use crate::codec;
-use crate::record::{Event, Flow, FlowTag, Key, Link, flow_of};
+use crate::record::{Flow, FlowTag, Key, Link, State, evolve, flow_of};
 use leasehold_journal::Record;
 use leasehold_journal::store::Name;
 
@@ -23,9 +23,10 @@ pub fn name_of(record: &Record) -> Option<Name> {
 }
 
 fn key_of<F: Flow>(body: &[u8]) -> Option<Key> {
-    let Event::<F>::Registered { binding, .. } = codec::decode(body).ok()? else { return None };
-    match F::link(&binding) {
+    let begun = evolve(State::Vacant, &codec::decode::<F>(body).ok()?).ok()?;
+    let binding = &begun.record()?.binding;
+    match F::link(binding) {
         Link::Holds(key) => Some(key),
-        Link::Waits(_) | Link::None => F::unique_key(&binding),
+        Link::Waits(_) | Link::None => F::unique_key(binding),
     }
 }

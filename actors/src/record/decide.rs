@@ -110,6 +110,9 @@ pub fn decide<F: Flow>(
             | State::Dismissed { .. } => Ok(Vec::new()),
         },
         Command::Abandon => match state {
+            // Granted by whom is not known here: an import, where the lock proves nothing of the holder, or
+            // what an older program archived. It runs out at its time.
+            State::Leased { waited: None, .. } => Ok(Vec::new()),
             State::Leased { record, .. } if now < record.updated_at => Err(Refusal::ClockRegressed),
             State::Leased { record, .. } => Ok(vec![lose(policy, record, Loss::Abandoned, now)]),
             State::Vacant

@@ -3,7 +3,7 @@
 //! Every number a later state needs is in the event, so that replaying needs no configuration and no
 //! clock. The order of the variants and of their fields is part of the format.
 
-use super::{Flow, Identity, Intervention};
+use super::{Flow, Identity, ImportedRecord, Intervention};
 use crate::contract::text::{ErrorCode, Sha256, WorkerToken};
 use crate::contract::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -161,6 +161,20 @@ pub enum Event<F: Flow> {
         /// Who and why.
         intervention: Intervention,
     },
+    /// The record was brought here from another program's store, as it was there: what happened to it
+    /// before is not in this journal.
+    Imported {
+        /// When it was brought here.
+        at: Timestamp,
+        /// Version of the store's schema.
+        schema_version: u32,
+        /// Hash of the row it was: the canonical form of its columns by name.
+        row_sha256: Sha256,
+        /// The record.
+        record: Box<ImportedRecord<F>>,
+        /// What is kept with it.
+        payload: F::Payload,
+    },
 }
 
 impl<F: Flow> Event<F> {
@@ -181,6 +195,7 @@ impl<F: Flow> Event<F> {
             Self::Repinned { .. } => "repinned",
             Self::Released { .. } => "released",
             Self::RequeuedLater { .. } => "requeued_later",
+            Self::Imported { .. } => "imported",
         }
     }
 
@@ -190,6 +205,7 @@ impl<F: Flow> Event<F> {
         match self {
             Self::RequeuedLater { next_at, .. } => Some(*next_at),
             Self::Registered { .. }
+            | Self::Imported { .. }
             | Self::Claimed { .. }
             | Self::Completed { .. }
             | Self::Watched { .. }
@@ -220,7 +236,8 @@ impl<F: Flow> Event<F> {
             | Self::Dismissed { at, .. }
             | Self::Repinned { at, .. }
             | Self::Released { at, .. }
-            | Self::RequeuedLater { at, .. } => *at,
+            | Self::RequeuedLater { at, .. }
+            | Self::Imported { at, .. } => *at,
         }
     }
 
@@ -240,15 +257,18 @@ impl<F: Flow> Event<F> {
             | Self::Dismissed { .. }
             | Self::Repinned { .. }
             | Self::Released { .. }
-            | Self::RequeuedLater { .. } => None,
+            | Self::RequeuedLater { .. }
+            // The error it was left with is the other program's.
+            | Self::Imported { .. } => None,
         }
     }
 
-    /// The identity of the record, which its registration tells.
+    /// The identity of the record, which the event it begins with tells.
     #[must_use]
     pub fn identity(&self) -> Option<Identity> {
         match self {
             Self::Registered { binding, .. } => Some(F::identity(binding)),
+            Self::Imported { record, .. } => Some(F::identity(&record.binding)),
             Self::Claimed { .. }
             | Self::Completed { .. }
             | Self::Watched { .. }
@@ -280,7 +300,8 @@ impl<F: Flow> Event<F> {
             | Self::Retried { .. }
             | Self::Failed { .. }
             | Self::LeaseLost { .. }
-            | Self::Released { .. } => None,
+            | Self::Released { .. }
+            | Self::Imported { .. } => None,
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::event::Ending;
 use super::{DismissedFrom, Event, Flow, Lease, Record, State, Wait};
 use crate::contract::time::Timestamp;
+use crate::invariants::broken;
 use std::sync::Arc;
 
 /// An event that cannot have happened in this state.
@@ -34,6 +35,14 @@ pub fn evolve<F: Flow>(state: State<F>, event: &Event<F>) -> Result<State<F>, Il
                 None => State::Ready { record, wait: Wait::Pending },
                 Some(outcome) => State::Completed { record, outcome: outcome.clone() },
             })
+        }
+        (State::Vacant, Event::Imported { record, payload, .. }) => {
+            let state = record.state();
+            // Of a record that came about here, the rules see to that. This one says what it is.
+            if !F::belongs(&record.binding, payload) || broken(&state).is_some() {
+                return Err(IllegalEvent);
+            }
+            Ok(state)
         }
         (
             State::Ready { mut record, wait },
@@ -191,6 +200,7 @@ fn end_lease<F: Flow>(record: Record<F>, event: &Event<F>) -> Result<State<F>, I
             })
         }
         Event::Registered { .. }
+        | Event::Imported { .. }
         | Event::Claimed { .. }
         | Event::Requeued { .. }
         | Event::RequeuedLater { .. }

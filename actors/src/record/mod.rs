@@ -14,12 +14,16 @@
 //! An operator's own events (D12): `Requeued` makes a failed or dismissed record ready again,
 //! `RequeuedLater` does so from some time on, `Dismissed` ends a failed or held one for good measure,
 //! `Repinned` moves a held one to another digest.
+//!
+//! `Imported` is the other way in beside `Registered`: the record starts in any state, as another program
+//! left it.
 
 pub mod command;
 pub mod decide;
 pub mod event;
 pub mod evolve;
 pub mod identity;
+pub mod imported;
 pub mod intervention;
 pub mod jitter;
 pub mod lease;
@@ -34,6 +38,7 @@ pub use decide::{Refusal, decide};
 pub use event::Event;
 pub use evolve::{IllegalEvent, evolve};
 pub use identity::{Identity, Key, Link, flow_of, stream_of};
+pub use imported::{ImportedRecord, ImportedState};
 pub use intervention::{Intervention, OperatorName, Reason};
 pub use jitter::Part;
 pub use lease::{Lease, LeaseToken};

@@ -64,7 +64,8 @@ pub enum State<F: Flow> {
         /// The worker's lease.
         lease: Lease,
         /// Why the record was waiting before, for a lease that is given back; `None` for one whose claim
-        /// was archived by a program that did not keep that.
+        /// was archived by a program that did not keep that, or was made in another program altogether
+        /// ([`super::Event::Imported`]). Such a lease is left to run out.
         #[serde(skip)]
         waited: Option<Wait>,
     },

@@ -43,3 +43,4 @@ pub use controls::{Steered, Steering};
 pub use message::Failure;
 pub use port::{Granted, Port, Recorded};
 pub use runtime::{FlowOptions, HandOvers, OpenStore, Ports, Runtime, RuntimeOptions};
+pub use start::replayed;

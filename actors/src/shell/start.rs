@@ -65,6 +65,17 @@ pub(crate) fn take(flows: &mut AllFlows, item: Item) -> Result<(), JournalError>
     }
 }
 
+/// Every record of a journal as it is now, for whoever writes to it without an engine.
+///
+/// # Errors
+/// What the journal answers, and [`JournalError::Newer`]: nothing may be written over what is not
+/// understood.
+pub fn replayed(reader: &dyn StoreReader) -> Result<AllFlows, JournalError> {
+    let mut flows = AllFlows::default();
+    reader.walk(None, &mut |item| take(&mut flows, item))?;
+    Ok(flows)
+}
+
 /// The bytes; `None` when they are damaged.
 fn readable(bytes: Result<Vec<u8>, JournalError>) -> Result<Option<Vec<u8>>, JournalError> {
     match bytes {

@@ -5,9 +5,10 @@
 use super::super::explain::Damage;
 use super::super::states::covering;
 use super::{Live, Outlook};
+use leasehold_actors::codec;
 use leasehold_actors::control::PausedScope;
 use leasehold_actors::explain::{
-    Explains, Explanation, Situation, explain, explain_quarantined, situation,
+    Brought, Explains, Explanation, Situation, explain, explain_quarantined, situation,
 };
 use leasehold_actors::flows::all::AllFlows;
 use leasehold_actors::record::{State, stream_of};
@@ -43,7 +44,16 @@ impl Live {
             None => return Ok(None),
         };
         let situation = Situation { paused: covering(state, paused), ..situation(state, &flows) };
-        Ok(explain(state, situation, &outlook.view::<F>()))
+        let explained = explain(state, situation, &outlook.view::<F>());
+        let imported = self.brought::<F>(stream)?;
+        Ok(explained.map(|told| Explanation { imported, ..told }))
+    }
+
+    /// How the record was brought here, where it was, and that is not archived.
+    fn brought<F: Explains>(&self, stream: StreamId) -> Result<Option<Brought>, JournalError> {
+        let (_, records) = self.read(stream)?;
+        let event = records.first().and_then(|first| codec::decode::<F>(&first.body).ok());
+        Ok(event.and_then(|event| Brought::of(&event)))
     }
 
     /// Replays one stream among those of all flows; answers where it stopped to replay, if that was here.

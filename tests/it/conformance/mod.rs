@@ -3,7 +3,7 @@
 //! The folder is `LEASEHOLD_CONFORMANCE_DIR`, or `tests/conformance`; any set of the same form passes.
 
 mod documents;
-mod traces;
+pub(crate) mod traces;
 
 use leasehold::{CallFailure, Client, Error};
 use leasehold_actors::flows::Answers;
@@ -26,9 +26,9 @@ fn lines(name: &str) -> Vec<String> {
 
 /// Counts what was compared, so that a test that compares nothing fails.
 #[derive(Debug, Default)]
-struct Compared {
-    steps: usize,
-    fields: usize,
+pub(crate) struct Compared {
+    pub(crate) steps: usize,
+    pub(crate) fields: usize,
 }
 
 impl Compared {

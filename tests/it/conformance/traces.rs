@@ -14,19 +14,19 @@ use std::collections::HashMap;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Trace {
-    component: String,
-    name: String,
-    config: Config,
+pub(crate) struct Trace {
+    pub(crate) component: String,
+    pub(crate) name: String,
+    pub(crate) config: Config,
     steps: Vec<Step>,
     /// Only of traces that begin in a store of the reference.
     #[serde(default)]
-    store: Option<String>,
+    pub(crate) store: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Config {
+pub(crate) struct Config {
     base_delay_seconds: f64,
     max_delay_seconds: f64,
     poll_interval_seconds: Option<f64>,
@@ -36,7 +36,7 @@ struct Config {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Step {
+pub(crate) struct Step {
     op: String,
     now: f64,
     expect: Expect,
@@ -93,10 +93,10 @@ impl Step {
     }
 }
 
-type Claims<F> = HashMap<String, Claim<F>>;
+pub(crate) type Claims<F> = HashMap<String, Claim<F>>;
 
 /// One component, driven step by step.
-trait Component: Answers {
+pub(crate) trait Component: Answers {
     fn handle(engine: &Engine) -> &Handle<Self>;
     async fn other(flow: &Handle<Self>, step: &Step, claims: &Claims<Self>)
     -> Result<Value, Error>;
@@ -224,7 +224,12 @@ impl Component for Delivery {
     }
 }
 
-async fn open(journal: EngineBuilder, config: &Config, clock: &ManualClock) -> Engine {
+async fn open(
+    journal: EngineBuilder,
+    config: &Config,
+    clock: &ManualClock,
+    end_leases: bool,
+) -> Engine {
     let delays = Delays {
         base_delay_seconds: config.base_delay_seconds,
         max_delay_seconds: config.max_delay_seconds,
@@ -238,7 +243,7 @@ async fn open(journal: EngineBuilder, config: &Config, clock: &ManualClock) -> E
         processing: delays,
         delivery: delays,
     };
-    let mut builder = journal.clock(clock.clone()).delays(delays).end_leases_on_open(false);
+    let mut builder = journal.clock(clock.clone()).delays(delays).end_leases_on_open(end_leases);
     if let Some(digest) = &config.expected_capabilities_sha256 {
         builder = builder.receiver_digest(digest);
         if let Some(longest_call_seconds) = config.timeout {
@@ -250,23 +255,33 @@ async fn open(journal: EngineBuilder, config: &Config, clock: &ManualClock) -> E
     builder.open().await.expect("the engine opens")
 }
 
+/// Replays a trace against a journal; `end_leases` is whether leases of an earlier life end when it is opened.
+pub(crate) fn against<F: Component>(
+    trace: &Trace,
+    journal: EngineBuilder,
+    end_leases: bool,
+    compared: &mut Compared,
+) {
+    run(async {
+        let clock = ManualClock::at(trace.steps.first().map_or(0.0, |first| first.now));
+        let engine = open(journal, &trace.config, &clock, end_leases).await;
+        let mut claims = Claims::<F>::new();
+        for (number, one) in trace.steps.iter().enumerate() {
+            clock.set(one.now);
+            let ours = step::<F>(&engine, one, &mut claims).await;
+            let place = format!("{} step {number} {}", trace.name, one.op);
+            compared.step(ours, &one.expect, &place);
+        }
+        engine.close().await;
+    });
+}
+
 fn replay<F: Component>(name: &str, journal: &dyn Fn() -> EngineBuilder) {
     let mut compared = Compared::default();
     for line in lines(&format!("{name}.jsonl")) {
         let trace: Trace = serde_json::from_str(&line).expect("a trace");
         assert_eq!((trace.component.as_str(), &trace.store), (name, &None));
-        run(async {
-            let clock = ManualClock::at(0.0);
-            let engine = open(journal(), &trace.config, &clock).await;
-            let mut claims = Claims::<F>::new();
-            for (number, one) in trace.steps.iter().enumerate() {
-                clock.set(one.now);
-                let ours = step::<F>(&engine, one, &mut claims).await;
-                let place = format!("{} step {number} {}", trace.name, one.op);
-                compared.step(ours, &one.expect, &place);
-            }
-            engine.close().await;
-        });
+        against::<F>(&trace, journal(), false, &mut compared);
     }
     println!("{name}: {} steps, {} fields compared", compared.steps, compared.fields);
     assert!(compared.steps > 0 && compared.fields > compared.steps);

@@ -69,15 +69,15 @@ pub(super) fn bytes_of(disk: &MemoryDisk) -> Vec<u8> {
 }
 
 /// What a flow's events are made of.
-struct Sample<F: Flow> {
-    binding: F::Binding,
-    payload: F::Payload,
-    progress: F::Progress,
+pub(super) struct Sample<F: Flow> {
+    pub(super) binding: F::Binding,
+    pub(super) payload: F::Payload,
+    pub(super) progress: F::Progress,
     note: F::Note,
-    outcome: F::Outcome,
+    pub(super) outcome: F::Outcome,
 }
 
-fn at(seconds: f64) -> Timestamp {
+pub(super) fn at(seconds: f64) -> Timestamp {
     Timestamp::new(seconds).expect("a time")
 }
 
@@ -89,13 +89,13 @@ fn encoded<F: Flow>(event: &Event<F>) -> Vec<u8> {
     codec::encode(event).expect("an event encodes")
 }
 
-fn claimed<F: Flow>(attempt: u32, seconds: f64) -> Event<F> {
+pub(super) fn claimed<F: Flow>(attempt: u32, seconds: f64) -> Event<F> {
     let owner = WorkerToken::new("worker-1").expect("a worker");
     let (token_sha256, expires_at) = (Sha256::of(b"token"), at(seconds + 60.0));
     Event::Claimed { at: at(seconds), attempt, owner, token_sha256, expires_at }
 }
 
-fn retried<F: Flow>(failures: u32, seconds: f64) -> Event<F> {
+pub(super) fn retried<F: Flow>(failures: u32, seconds: f64) -> Event<F> {
     let code = ErrorCode::known("network");
     Event::Retried { at: at(seconds), next_at: at(seconds + 5.0), failures, code }
 }
@@ -105,7 +105,7 @@ fn lost<F: Flow>(seconds: f64, loss: Loss, ending: Ending) -> Event<F> {
     Event::LeaseLost { at: at(seconds), next_at: at(seconds), failures: 1, code, loss, ending }
 }
 
-fn released<F: Flow>(attempts: u32, seconds: f64, due: f64) -> Event<F> {
+pub(super) fn released<F: Flow>(attempts: u32, seconds: f64, due: f64) -> Event<F> {
     Event::Released { at: at(seconds), next_at: at(due), attempts }
 }
 
@@ -114,7 +114,7 @@ fn intervention() -> Intervention {
     Intervention { by, why: Reason::new("Schlüssel erneuert").expect("a reason") }
 }
 
-fn requeued<F: Flow>(seconds: f64) -> Event<F> {
+pub(super) fn requeued<F: Flow>(seconds: f64) -> Event<F> {
     Event::Requeued { at: at(seconds), intervention: intervention() }
 }
 
@@ -122,7 +122,7 @@ fn requeued_later<F: Flow>(seconds: f64, due: f64) -> Event<F> {
     Event::RequeuedLater { at: at(seconds), next_at: at(due), intervention: intervention() }
 }
 
-fn dismissed<F: Flow>(seconds: f64) -> Event<F> {
+pub(super) fn dismissed<F: Flow>(seconds: f64) -> Event<F> {
     Event::Dismissed { at: at(seconds), intervention: intervention() }
 }
 
@@ -132,7 +132,7 @@ fn repinned<F: Flow>(seconds: f64) -> Event<F> {
 }
 
 impl<F: Flow> Sample<F> {
-    fn registered(&self, settled: Option<F::Outcome>) -> Event<F> {
+    pub(super) fn registered(&self, settled: Option<F::Outcome>) -> Event<F> {
         let (binding, payload) = (self.binding.clone(), self.payload.clone());
         Event::Registered { at: at(100.0), binding, payload, settled }
     }
@@ -147,7 +147,7 @@ impl<F: Flow> Sample<F> {
         Event::Watched { at: at(seconds), next_at: at(seconds + 30.0), progress }
     }
 
-    fn unchanged(&self, seconds: f64) -> Event<F> {
+    pub(super) fn unchanged(&self, seconds: f64) -> Event<F> {
         let note = self.note.clone();
         Event::Unchanged { at: at(seconds), next_at: at(seconds + 30.0), note }
     }
@@ -208,7 +208,7 @@ impl<F: Flow> Sample<F> {
         ];
         let lives = after_registration.map(|rest| [vec![self.registered(None)], rest].concat());
         let settled = vec![self.registered(Some(self.outcome.clone()))];
-        let all = lives.into_iter().chain([settled]);
+        let all = lives.into_iter().chain([settled]).chain(self.imported_lives());
         all.map(|events| Life { flow: F::TAG, bodies: events.iter().map(encoded).collect() })
             .collect()
     }

@@ -56,7 +56,7 @@ impl LifecycleBinding {
         )
     }
 
-    fn expected(&self) -> Expected<'_> {
+    pub(crate) fn expected(&self) -> Expected<'_> {
         Expected {
             event_id: &self.event_id,
             site_id: &self.site_id,
