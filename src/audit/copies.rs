@@ -25,7 +25,14 @@ pub(crate) struct Private(TempDir);
 impl Private {
     /// Makes one.
     pub(crate) fn new() -> std::io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("leasehold-").tempdir()?;
+        let mut folder = tempfile::Builder::new();
+        folder.prefix("leasehold-");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            folder.permissions(std::fs::Permissions::from_mode(0o700));
+        }
+        let folder = folder.tempdir()?;
         let path = folder.path().to_path_buf();
         COPIES.lock().unwrap_or_else(PoisonError::into_inner).push(path);
         Ok(Self(folder))

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 /// are named and left out. Exits with 1 when something was.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  leasehold import-sqlite outbox.sqlite --journal new-journal --dry-run"
+    after_help = "Example:\n  leasehold import-sqlite examples/reference.sqlite --journal demo-moved"
 )]
 pub(super) struct ImportArguments {
     /// SQLite stores of the change dispatcher, the lifecycle monitor, the terminal processing monitor and

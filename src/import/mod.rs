@@ -91,10 +91,14 @@ pub fn import(
         importer.file = number;
         let done = source
             .each(&mut |component, meta, row, cells| importer.take(component, meta, row, cells));
-        done.map_err(|error| match error {
-            sqlite::Stopped::Source(fault) => ImportError::Source { number, fault },
-            sqlite::Stopped::Journal(error) => error.into(),
-        })?;
+        match done {
+            Ok(()) => {}
+            Err(sqlite::Stopped::Journal(error)) => return Err(error.into()),
+            Err(sqlite::Stopped::Source(fault)) => {
+                importer.commit()?;
+                return Err(ImportError::Source { number, fault });
+            }
+        }
     }
     importer.commit()?;
     if !options.dry_run {

@@ -3,7 +3,7 @@
 //! Owns every call of SQLite. Must not know what a row says.
 
 use super::snapshot::Snapshot;
-use leasehold_actors::import::store::Found;
+use leasehold_actors::import::store::{Found, MetaRow};
 use leasehold_actors::import::{Cell, Component, Meta, StoreFault};
 use leasehold_journal::JournalError;
 use rusqlite::types::ValueRef;
@@ -153,7 +153,7 @@ fn columns(connection: &Connection, table: &str) -> Result<Vec<String>, SourceFa
 fn meta(
     connection: &Connection,
     component: Component,
-) -> Result<Vec<Option<(i64, i64, Option<String>)>>, SourceFault> {
+) -> Result<Vec<Option<MetaRow>>, SourceFault> {
     let query = format!("SELECT * FROM {} LIMIT 2", component.meta_table());
     let mut statement = connection.prepare(&query)?;
     let width = statement.column_count();

@@ -17,12 +17,34 @@ fn stderr(arguments: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(output.stderr).expect("text"))
 }
 
+#[cfg(feature = "import")] // without it there is one command less
 #[test]
 fn help_of_every_command_is_as_it_was_read() {
     let commands = [
-        "", "run", "serve", "top", "sandbox", "health", "list", "show", "explain", "audit",
-        "report", "replay", "requeue", "dismiss", "repin", "pause", "resume", "archive", "export",
-        "verify", "doctor", "salvage", "bench",
+        "",
+        "run",
+        "serve",
+        "top",
+        "sandbox",
+        "health",
+        "list",
+        "show",
+        "explain",
+        "audit",
+        "report",
+        "replay",
+        "requeue",
+        "dismiss",
+        "repin",
+        "pause",
+        "resume",
+        "archive",
+        "export",
+        "verify",
+        "doctor",
+        "salvage",
+        "import-sqlite",
+        "bench",
     ];
     snapshots("help").bind(|| {
         for command in commands {
@@ -48,6 +70,7 @@ fn words(line: &str) -> Vec<&str> {
     words.filter(|word| !word.is_empty()).collect()
 }
 
+#[cfg(feature = "import")]
 #[test]
 fn every_example_in_a_help_text_is_one_that_works() {
     let place = Place::new();
@@ -55,8 +78,24 @@ fn every_example_in_a_help_text_is_one_that_works() {
     let mut tried = Vec::new();
     // In this order: the first makes the journal that the others read.
     let commands = [
-        "run", "health", "list", "show", "explain", "audit", "report", "replay", "requeue",
-        "dismiss", "pause", "resume", "archive", "export", "verify", "doctor", "salvage",
+        "run",
+        "health",
+        "list",
+        "show",
+        "explain",
+        "audit",
+        "report",
+        "replay",
+        "requeue",
+        "dismiss",
+        "pause",
+        "resume",
+        "archive",
+        "export",
+        "verify",
+        "doctor",
+        "salvage",
+        "import-sqlite",
     ];
     for command in commands {
         let (_, text) = stdout(&[command, "--help"]);

@@ -14,7 +14,8 @@ const PROGRAMS: [&str; 3] = ["curl", "openssl", "python3"];
 /// Where the pages have the sandbox.
 const SANDBOX: &str = "127.0.0.1:8700";
 
-const PAGES: [&str; 6] = ["README", "embed", "running", "operating", "auditing", "recovering"];
+const PAGES: [&str; 7] =
+    ["README", "embed", "running", "moving-in", "operating", "auditing", "recovering"];
 
 fn page(name: &str) -> String {
     let path = format!("{}/docs/{name}.md", env!("CARGO_MANIFEST_DIR"));
@@ -71,6 +72,7 @@ fn folder(address: &str) -> tempfile::TempDir {
         "sandbox.key",
         "sandbox.authorization",
         "verify_archive.py",
+        "reference.sqlite",
     ] {
         fs::copy(example(name), examples.join(name)).expect("copied");
     }
@@ -126,6 +128,12 @@ fn works(name: &str) {
 #[test]
 fn running_works_as_it_is_typed() {
     works("running");
+}
+
+#[cfg(feature = "import")]
+#[test]
+fn moving_in_works_as_it_is_typed() {
+    works("moving-in");
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod differential;
 mod dispatch_scenarios;
 mod door;
 mod engine;
+mod events;
 mod every_bit;
 mod explain;
 mod fuzz_bodies;

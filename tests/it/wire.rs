@@ -1,7 +1,7 @@
 //! Golden samples of everything that lies on disk: a change here is a change of format, and needs a
 //! version of its own.
 
-use crate::lifecycle_model::every_event;
+use crate::events::every_event;
 use crate::support::snapshots;
 use leasehold_actors::agenda::{Slot, Waiting};
 use leasehold_actors::checkpoint;

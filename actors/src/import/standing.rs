@@ -57,8 +57,12 @@ pub(super) fn state<F: Answers>(
     name: &str,
     outcome: Option<F::Outcome>,
 ) -> Result<ImportedState<F>, RowFault> {
-    let (lease, error) = (lease(row)?, error(row)?);
     let completed = name == F::COMPLETED;
+    let waits = ["pending", "retry_wait"].contains(&name) || (F::WATCHES && name == "watching");
+    if !(waits || completed || ["leased", "failed"].contains(&name)) {
+        return Err(RowFault::State);
+    }
+    let (lease, error) = (lease(row)?, error(row)?);
     if lease.is_some() != (name == "leased") {
         return Err(RowFault::Lease);
     }

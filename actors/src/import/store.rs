@@ -59,6 +59,9 @@ impl StoreFault {
     }
 }
 
+/// A row of a meta table: its key, the version, and the digest where there is one.
+pub type MetaRow = (i64, i64, Option<String>);
+
 /// What is found of a component in a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
@@ -66,9 +69,8 @@ pub struct Found {
     pub columns: Vec<String>,
     /// Columns of its meta table; none when that is not there.
     pub meta_columns: Vec<String>,
-    /// Rows of the meta table: singleton, version, digest where there is one; `None` for what is none of
-    /// these.
-    pub meta: Vec<Option<(i64, i64, Option<String>)>>,
+    /// Rows of the meta table; `None` for what is none.
+    pub meta: Vec<Option<MetaRow>>,
     /// Whether the table has no rows.
     pub is_empty: bool,
 }

@@ -17,33 +17,7 @@ pub struct IllegalEvent;
 /// [`IllegalEvent`]; the state is gone then, and the record with it.
 pub fn evolve<F: Flow>(state: State<F>, event: &Event<F>) -> Result<State<F>, IllegalEvent> {
     match (state, event) {
-        (State::Vacant, Event::Registered { at, binding, payload, settled }) => {
-            if !F::belongs(binding, payload) {
-                return Err(IllegalEvent);
-            }
-            let record = Record {
-                binding: Arc::new(binding.clone()),
-                created_at: *at,
-                updated_at: *at,
-                next_at: *at,
-                attempts: 0,
-                failures: 0,
-                progress: F::Progress::default(),
-                losses: 0,
-            };
-            Ok(match settled {
-                None => State::Ready { record, wait: Wait::Pending },
-                Some(outcome) => State::Completed { record, outcome: outcome.clone() },
-            })
-        }
-        (State::Vacant, Event::Imported { record, payload, .. }) => {
-            let state = record.state();
-            // Of a record that came about here, the rules see to that. This one says what it is.
-            if !F::belongs(&record.binding, payload) || broken(&state).is_some() {
-                return Err(IllegalEvent);
-            }
-            Ok(state)
-        }
+        (State::Vacant, event) => enter(event),
         (
             State::Ready { mut record, wait },
             Event::Claimed { at, attempt, owner, token_sha256, expires_at },
@@ -74,13 +48,53 @@ pub fn evolve<F: Flow>(state: State<F>, event: &Event<F>) -> Result<State<F>, Il
             | Event::Repinned { .. },
         ) => intervene(state, event),
         (
-            State::Vacant
-            | State::Ready { .. }
+            State::Ready { .. }
             | State::Completed { .. }
             | State::Failed { .. }
             | State::Dismissed { .. },
             _,
         ) => Err(IllegalEvent),
+    }
+}
+
+/// A record that begins here, or was brought here.
+fn enter<F: Flow>(event: &Event<F>) -> Result<State<F>, IllegalEvent> {
+    match event {
+        Event::Registered { at, binding, payload, settled } if F::belongs(binding, payload) => {
+            let record = Record {
+                binding: Arc::new(binding.clone()),
+                created_at: *at,
+                updated_at: *at,
+                next_at: *at,
+                attempts: 0,
+                failures: 0,
+                progress: F::Progress::default(),
+                losses: 0,
+            };
+            Ok(match settled {
+                None => State::Ready { record, wait: Wait::Pending },
+                Some(outcome) => State::Completed { record, outcome: outcome.clone() },
+            })
+        }
+        Event::Imported { record, payload, .. } if F::belongs(&record.binding, payload) => {
+            let state = record.state();
+            // Of a record that came about here, the rules see to that. This one says what it is.
+            if broken(&state).is_some() { Err(IllegalEvent) } else { Ok(state) }
+        }
+        Event::Registered { .. }
+        | Event::Imported { .. }
+        | Event::Claimed { .. }
+        | Event::Completed { .. }
+        | Event::Watched { .. }
+        | Event::Unchanged { .. }
+        | Event::Retried { .. }
+        | Event::Failed { .. }
+        | Event::LeaseLost { .. }
+        | Event::Requeued { .. }
+        | Event::RequeuedLater { .. }
+        | Event::Dismissed { .. }
+        | Event::Repinned { .. }
+        | Event::Released { .. } => Err(IllegalEvent),
     }
 }
 

@@ -3,12 +3,16 @@
 use super::{Changed, brought, here, opened, options};
 use crate::support::{accepted, change, engine, run};
 use leasehold::import::report::Why;
-use leasehold::import::{Counts, SqliteStore};
-use leasehold::{Engine, ManualClock, MemoryDisk};
+use leasehold::import::{Counts, SourceFault, SqliteStore, import};
+use leasehold::{Dispatch, Engine, ManualClock, MemoryDisk};
+use leasehold_actors::codec;
+use leasehold_actors::record::Event;
 use leasehold_journal::StoreReader as _;
+use leasehold_journal::walk::Item;
 use rusqlite::Connection;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 const CHANGES: &str = "cms_source_change_outbox";
@@ -185,4 +189,70 @@ fn an_imported_lease_runs_out_at_its_time_and_is_not_ended_when_an_engine_opens(
         assert_eq!(serde_json::to_value(&claim).expect("it has a form")["attempt"], 2);
         engine.close().await;
     });
+}
+
+/// The last times of the records of a journal.
+fn times(disk: &MemoryDisk) -> BTreeSet<u64> {
+    let mut times = BTreeSet::new();
+    let walked = opened(disk).reader().walk(None, &mut |item| {
+        if let Item::Record { record, .. } = item {
+            let event = codec::decode::<Dispatch>(&record?.body).expect("an event");
+            let Event::Imported { record, .. } = event else { panic!("it is imported") };
+            times.insert(record.updated_at.seconds().to_bits());
+        }
+        Ok(())
+    });
+    walked.expect("it verifies");
+    times
+}
+
+#[test]
+fn of_a_store_that_is_written_to_meanwhile_whole_transactions_are_read() {
+    for mode in ["wal", "delete"] {
+        let store = Changed::of("dispatch-7-000.sqlite");
+        let (path, stop) = (store.path(), AtomicBool::new(false));
+        let writer = Connection::open(&path).expect("SQLite opens it");
+        writer.pragma_update(None, "journal_mode", mode).expect("a mode");
+        writer.pragma_update(None, "synchronous", "off").expect("a setting");
+        writer.pragma_update(None, "wal_autocheckpoint", 5).expect("a setting");
+        let mut read = 0;
+        let write = |round: u32| {
+            // One after the other in one transaction: a half one has two different times.
+            let rows = (1..=4).map(|row| {
+                format!("UPDATE {CHANGES} SET updated_at = {round} WHERE rowid = {row};")
+            });
+            format!("BEGIN; {} COMMIT;", rows.collect::<String>())
+        };
+        writer.execute_batch(&write(1_000_000)).expect("it runs");
+        let stopped = &stop;
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for round in 1_000_001..2_000_000 {
+                    if stopped.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    writer.execute_batch(&write(round)).expect("it runs");
+                }
+            });
+            for _ in 0..40 {
+                let store = match SqliteStore::open(&path) {
+                    Ok(store) => store,
+                    Err(fault) => {
+                        assert_eq!(fault, SourceFault::Busy);
+                        continue;
+                    }
+                };
+                let disk = MemoryDisk::new();
+                let mut log = opened(&disk);
+                let reader = log.reader();
+                let report = import(&mut log, &reader, &[store], options(false));
+                assert!(report.expect("it is sound").is_whole());
+                drop((log, reader));
+                assert_eq!(times(&disk).len(), 1, "{mode}: {:?}", times(&disk));
+                read += 1;
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        println!("{mode}: {read} of 40 copies were read");
+    }
 }

@@ -87,9 +87,24 @@ fn show_explain_and_report_say_that_a_record_came_from_elsewhere() {
     assert!(line(&explained, "imported").contains(told), "{explained}");
     let page = place.path("report.html");
     let out = page.display().to_string();
-    said(&["report"], &journal, &["--out", &out]);
+    said(&["report"], &journal, &["--output", &out]);
     let text = std::fs::read_to_string(page).expect("a report");
     assert!(text.contains("Imported records: "));
+}
+
+#[test]
+fn what_was_imported_can_be_archived_and_is_known_again_afterwards() {
+    let place = Place::new();
+    let (journal, archives) = (place.path("journal"), place.path("archives"));
+    let first = printed(&imports(&stores(), &journal, &["--json"]));
+    let to = archives.display().to_string();
+    let (code, text) = said(&["archive"], &journal, &["--to", &to, "--before", "99999999999"]);
+    assert_eq!(code, Some(0), "{text}");
+    assert_eq!(said(&["audit"], &journal, &["--archives", &to]).0, Some(0));
+    let again = printed(&imports(&stores(), &journal, &["--json"]));
+    assert_eq!((&again["head"], &again["left_out"]), (&first["head"], &first["left_out"]));
+    let (code, shown) = said(&["show"], &journal, &["dispatch", "evt-0", "--archives", &to]);
+    assert!(code == Some(0) && shown.contains("imported   as "), "{shown}");
 }
 
 #[test]
