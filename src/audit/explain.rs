@@ -197,10 +197,9 @@ pub fn pause(paused: &PausedScope, now_seconds: f64) -> String {
 pub fn brought(imported: &Brought) -> String {
     let Brought { state, attempts, created_at, updated_at, .. } = imported;
     let (created, updated) = (exact(*created_at), exact(*updated_at));
-    let many = if *attempts == 1 { "attempt" } else { "attempts" };
     format!(
-        "as {state}, registered {created} and last touched {updated} in another program, \
-         with {attempts} {many} that are not in this journal"
+        "as {state}, registered {created} and last touched {updated} in another program; \
+         attempts made there, which are not in this journal: {attempts}"
     )
 }
 

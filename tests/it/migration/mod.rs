@@ -3,6 +3,7 @@
 //! The folder is `LEASEHOLD_MIGRATION_DIR` beside `tests/migration`; any set of the same form passes.
 
 mod damaged;
+mod engine;
 mod live;
 mod program;
 mod traces;

@@ -74,7 +74,7 @@ fn show_explain_and_report_say_that_a_record_came_from_elsewhere() {
     let place = Place::new();
     let journal = place.path("journal");
     assert_eq!(imports(&stores(), &journal, &[]).status.code(), Some(0));
-    let told = "in another program, with ";
+    let told = "in another program; attempts made there, which are not in this journal: 1";
     let (_, shown) = said(&["show"], &journal, &["dispatch", "evt-0"]);
     assert!(shown.contains("imported   as ") && shown.contains(told), "{shown}");
     let (_, shown) = said(&["show", "--json"], &journal, &["dispatch", "evt-0"]);
