@@ -333,7 +333,7 @@ fn items(
 }
 
 /// The next item; `None` when the file ends inside it or it is larger than any item can be.
-fn next_item(input: &mut dyn BufRead) -> Option<(u8, Vec<u8>)> {
+pub(crate) fn next_item(input: &mut dyn BufRead) -> Option<(u8, Vec<u8>)> {
     let mut start = [0; 5];
     input.read_exact(&mut start).ok()?;
     let length = u32::from_le_bytes(start[1..].try_into().ok()?) as usize;

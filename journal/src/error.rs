@@ -78,6 +78,9 @@ pub enum JournalError {
     /// What names the database is no URL of one, or says what it may not say.
     #[error("journal_url_invalid")]
     UrlInvalid,
+    /// The place an archive is to be put into holds records already, or is another journal.
+    #[error("journal_not_empty")]
+    NotEmpty,
     /// A password in a URL, which too many can read.
     #[error("journal_url_password")]
     UrlPassword,
@@ -122,6 +125,7 @@ impl JournalError {
             Self::Full => "storage_full",
             Self::Storage => "storage_failed",
             Self::UrlInvalid => "journal_url_invalid",
+            Self::NotEmpty => "journal_not_empty",
             Self::UrlPassword => "journal_url_password",
             Self::Credentials => "storage_credentials",
             Self::Unreachable => "storage_unreachable",
@@ -153,6 +157,7 @@ impl JournalError {
             | Self::Full
             | Self::Storage
             | Self::UrlInvalid
+            | Self::NotEmpty
             | Self::UrlPassword
             | Self::Credentials
             | Self::Unreachable
@@ -205,6 +210,7 @@ mod tests {
             JournalError::Full,
             JournalError::Storage,
             JournalError::UrlInvalid,
+            JournalError::NotEmpty,
             JournalError::UrlPassword,
             JournalError::Credentials,
             JournalError::Unreachable,

@@ -22,7 +22,7 @@
 //! | [`beside`] | a walk on a thread of its own |
 //! | [`scan`], [`salvage`] | frames and chunks in raw bytes; what belongs together, what is missing |
 //! | [`archive`] | frames outside of any database, and their verification |
-//! | [`retention`] | moving frames to an archive |
+//! | [`retention`], [`restore`] | moving frames to an archive; an archive put into a journal |
 //!
 //! Promises, named by tests and by the audit: **J1** one writer per journal, or one frame after each: of those who
 //! share a journal, no two ever write behind the same head. **J2** sequence
@@ -53,6 +53,7 @@ pub mod payload;
 pub mod postgres;
 pub mod reader;
 pub mod record;
+pub mod restore;
 pub mod retention;
 pub mod salvage;
 pub mod scan;

@@ -144,10 +144,8 @@ impl<M: Medium> Log<M> {
         let mut plan = Plan::new(from);
         let mut answers = Vec::with_capacity(batch.len());
         for append in batch {
-            answers.push(match self.follower.is_alone(append) {
-                true => plan.add(append, &self.shared)?,
-                false => Err(AppendError::NotAlone),
-            });
+            let alone = self.follower.is_alone(append);
+            answers.push(if alone { plan.add(append, &self.shared)? } else { NOT_ALONE });
         }
         plan.close_frame();
         if plan.frames.is_empty() {
@@ -199,6 +197,7 @@ impl<M: Medium> Log<M> {
 }
 
 type Answers = Vec<Result<Placed, AppendError>>;
+const NOT_ALONE: Result<Placed, AppendError> = Err(AppendError::NotAlone);
 
 impl<M: Medium> Store for Log<M> {
     fn commit(

@@ -1,11 +1,12 @@
-//! `leasehold export` and `verify`: a journal as one portable file.
+//! `leasehold export`, `import` and `verify`: a journal as one portable file.
 
 use super::failure::Failed;
-use super::{Ended, audit, print, records};
+use super::{Ended, audit, place, print, records};
 use crate::audit::Source;
 use clap::Args;
-use std::fs::OpenOptions;
-use std::io::{BufWriter, Write as _};
+use leasehold_journal::Head;
+use std::fs::{File, OpenOptions};
+use std::io::{BufReader, BufWriter, Write as _};
 use std::path::PathBuf;
 
 /// Write a portable archive of a journal, verified on the way.
@@ -18,6 +19,25 @@ pub(super) struct ExportArguments {
     path: PathBuf,
     /// The file to write; it must not exist yet
     out: PathBuf,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Put an archive into a new journal, on disk or on a server, as it is.
+///
+/// Every frame and every hash stays what it was: whoever kept a head proves it in the new place. So a
+/// journal moves from a folder to a server, or back.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  leasehold import demo.leasehold --journal postgres://app@localhost/site"
+)]
+pub(super) struct ImportArguments {
+    /// The archive, as `export` writes it
+    archive: PathBuf,
+    /// The new journal's folder, or postgres://[USER@]HOST/DATABASE[?schema=NAME]
+    #[arg(long, value_name = "DIR|URL")]
+    journal: PathBuf,
     /// One JSON object
     #[arg(long)]
     json: bool,
@@ -59,7 +79,18 @@ pub(super) fn export(arguments: &ExportArguments) -> Result<Ended, Failed> {
     let unwritten = |_| Failed::Output("the archive cannot be written");
     out.flush().map_err(unwritten)?;
     out.get_ref().sync_all().map_err(unwritten)?;
-    if arguments.json {
+    told(head, arguments.json)
+}
+
+pub(super) fn import(arguments: &ImportArguments) -> Result<Ended, Failed> {
+    let unreadable = |_| Failed::Input(arguments.archive.clone());
+    let file = File::open(&arguments.archive).map_err(unreadable)?;
+    let head = place::restore(&arguments.journal, &mut BufReader::new(file))?;
+    told(head, arguments.json)
+}
+
+fn told(head: Head, as_json: bool) -> Result<Ended, Failed> {
+    if as_json {
         let hash = head.hash.to_string();
         print::json(&serde_json::json!({ "sequence": head.sequence, "head": hash }))?;
     } else {

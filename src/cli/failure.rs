@@ -148,6 +148,7 @@ fn advice(error: &JournalError) -> &'static str {
         }
         JournalError::TooLarge | JournalError::Payload => "a record is over its limit",
         JournalError::UrlInvalid
+        | JournalError::NotEmpty
         | JournalError::UrlPassword
         | JournalError::Credentials
         | JournalError::Unreachable
@@ -161,6 +162,9 @@ fn server_advice(error: &JournalError) -> &'static str {
     match error {
         JournalError::UrlInvalid => {
             "a server is named postgres://[USER@]HOST[:PORT]/DATABASE, perhaps with ?schema=NAME and &sslrootcert=FILE, and nothing else"
+        }
+        JournalError::NotEmpty => {
+            "there is a journal at this place already: name another folder or schema"
         }
         JournalError::UrlPassword => {
             "a password in an argument is read by everybody on this machine: put it in a file and name that in LEASEHOLD_POSTGRES_PASSWORD_FILE, or in PGPASSWORD"

@@ -1,6 +1,7 @@
 //! `leasehold import-sqlite`: moving in from the reference's SQLite stores.
 
 use super::failure::Failed;
+use super::place;
 use super::{Ended, print};
 use crate::audit::source::copied;
 use crate::clock::{Clock as _, Entropy as _, SystemClock, SystemEntropy};
@@ -8,8 +9,13 @@ use crate::import::report::Why;
 use crate::import::{Counts, ImportError, LeftOut, Options, Report, SqliteStore, import};
 use clap::Args;
 use leasehold_actors::contract::time::Timestamp;
+use leasehold_actors::flows::names::name_of;
+#[cfg(feature = "postgres")]
+use leasehold_journal::JournalError;
 use leasehold_journal::medium::Medium;
 use leasehold_journal::memory::MemoryDisk;
+#[cfg(feature = "postgres")]
+use leasehold_journal::postgres::PostgresMedium;
 use leasehold_journal::sled::SledMedium;
 use leasehold_journal::{Durability, JournalId, Log, LogOptions};
 use std::path::{Path, PathBuf};
@@ -52,7 +58,7 @@ pub(super) fn run(arguments: &ImportArguments) -> Result<Ended, Failed> {
     let stores: Vec<SqliteStore> =
         arguments.files.iter().enumerate().map(open).collect::<Result<_, _>>()?;
     let imported = if place::is_server(&arguments.journal) {
-        place::bring(&arguments.journal, &|medium| bring(medium, &stores, options))?
+        on_server(&arguments.journal, &stores, options)?
     } else if arguments.dry_run {
         look(&arguments.journal, &stores, options)
     } else {
@@ -75,9 +81,32 @@ fn bring(
     let mut id = [0; 16];
     SystemEntropy.fill(&mut id);
     let log = LogOptions { new_id: JournalId(id), create: true };
-    let mut log = Log::open(medium, log, &mut |_| Ok(()))?;
+    let mut log = Log::open(medium, log, &mut |_| Ok(()))?.naming(name_of);
     let reader = log.reader();
     import(&mut log, &reader, stores, options)
+}
+
+#[cfg(feature = "postgres")]
+fn on_server(
+    journal: &Path,
+    stores: &[SqliteStore],
+    options: Options,
+) -> Result<Result<Report, ImportError>, Failed> {
+    let place = place::server(journal)?;
+    match PostgresMedium::open(&place, !options.dry_run) {
+        Ok(medium) => Ok(bring(medium, stores, options)),
+        Err(JournalError::Missing) => Ok(bring(MemoryDisk::new().medium(), stores, options)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(not(feature = "postgres"))]
+fn on_server(
+    _: &Path,
+    _: &[SqliteStore],
+    _: Options,
+) -> Result<Result<Report, ImportError>, Failed> {
+    Err(place::WITHOUT)
 }
 
 /// The same against a copy of the journal, or an empty one, into which nothing is written.

@@ -6,6 +6,9 @@
 use super::failure::Failed;
 use crate::audit::Source;
 use crate::{Engine, EngineBuilder};
+use leasehold_journal::sled::SledMedium;
+use leasehold_journal::{Durability, Head, restore};
+use std::io::BufRead;
 use std::path::Path;
 
 /// Whether this names a server.
@@ -40,12 +43,25 @@ pub(super) fn source(journal: &Path) -> Result<Source, Failed> {
     server::source(journal)
 }
 
+/// Puts an archive into this journal, which has to be new.
+pub(super) fn restore(journal: &Path, archive: &mut dyn BufRead) -> Result<Head, Failed> {
+    if !is_server(journal) {
+        let medium = SledMedium::open(journal, true, Durability::PowerSafe)?;
+        return Ok(restore::restore(&medium, archive)?);
+    }
+    server::restored(journal, archive)
+}
+
+#[cfg(not(feature = "postgres"))]
+pub(super) const WITHOUT: Failed =
+    Failed::Usage("this program was built without its feature `postgres`; build it with that");
+
+#[cfg(feature = "postgres")]
+pub(super) use server::place as server;
+
 #[cfg(not(feature = "postgres"))]
 mod server {
-    use super::{EngineBuilder, Failed, Path, Source};
-
-    const WITHOUT: Failed =
-        Failed::Usage("this program was built without its feature `postgres`; build it with that");
+    use super::{BufRead, EngineBuilder, Failed, Head, Path, Source, WITHOUT};
 
     pub(super) fn engine(_: &Path) -> Result<EngineBuilder, Failed> {
         Err(WITHOUT)
@@ -54,13 +70,19 @@ mod server {
     pub(super) fn source(_: &Path) -> Result<Source, Failed> {
         Err(WITHOUT)
     }
+
+    pub(super) fn restored(_: &Path, _: &mut dyn BufRead) -> Result<Head, Failed> {
+        Err(WITHOUT)
+    }
 }
 
 #[cfg(feature = "postgres")]
 mod server {
-    use super::{Engine, EngineBuilder, Failed, Path, Source};
+    use super::{BufRead, Engine, EngineBuilder, Failed, Head, Path, Source};
     use crate::PostgresPlace;
     use leasehold_journal::JournalError;
+    use leasehold_journal::postgres::PostgresMedium;
+    use leasehold_journal::restore::restore;
 
     /// The file with the password; only its owner may read it.
     const PASSWORD_FILE: &str = "LEASEHOLD_POSTGRES_PASSWORD_FILE";
@@ -71,11 +93,16 @@ mod server {
         Ok(Engine::on_server(place(journal)?))
     }
 
+    pub(super) fn restored(journal: &Path, archive: &mut dyn BufRead) -> Result<Head, Failed> {
+        let medium = PostgresMedium::open(&place(journal)?, true)?;
+        Ok(restore(&medium, archive)?)
+    }
+
     pub(super) fn source(journal: &Path) -> Result<Source, Failed> {
         Ok(Source::on_server(&place(journal)?)?)
     }
 
-    fn place(journal: &Path) -> Result<PostgresPlace, Failed> {
+    pub(in crate::cli) fn place(journal: &Path) -> Result<PostgresPlace, Failed> {
         let text = journal.to_str().ok_or(JournalError::UrlInvalid)?;
         let place = PostgresPlace::parse(text)?;
         let place = match std::env::var("HOSTNAME") {

@@ -204,10 +204,8 @@ impl Importer<'_> {
         self.seen.insert(stream, sha256);
         self.bytes += body.len();
         // What another engine registered since this import looked is not known here.
-        let alone = entry.unique().map(|key| Alone {
-            name: u64::from(key).to_be_bytes(),
-            told: self.told,
-        });
+        let alone =
+            entry.unique().map(|key| Alone { name: u64::from(key).to_be_bytes(), told: self.told });
         let append = Append { stream, expected_version: 0, bodies: vec![body], alone };
         self.waiting.push(Waiting { append, place });
         if self.waiting.len() >= COMMIT_RECORDS_MAX || self.bytes >= COMMIT_BYTES {

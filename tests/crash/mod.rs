@@ -24,5 +24,5 @@ pub(crate) mod points;
 pub(crate) mod task;
 pub(crate) mod trace;
 pub(crate) mod victim;
-#[cfg(feature = "postgres")]
+#[cfg(all(test, feature = "postgres"))]
 pub(crate) mod wire;

@@ -56,7 +56,7 @@ impl Membership {
         };
         let look = Arc::new(look);
         let first = Arc::clone(&look);
-        link.wait(async move { first.once().await })?;
+        link.wait(async move { first.first().await })?;
         link.spawn(async move {
             let mut every = tokio::time::interval(EVERY);
             every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -78,14 +78,28 @@ impl Membership {
 }
 
 impl Look {
-    async fn once(&self) -> Result<(), JournalError> {
+    /// Enters this engine, and strikes out those that have not been seen for a day.
+    async fn first(&self) -> Result<(), JournalError> {
         let connection = connect(&self.pool).await?;
-        let show = format!(
-            "INSERT INTO {0}.engines (id, label, seen_at) VALUES ($1, $2, clock_timestamp())
-             ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at",
+        let enter = format!(
+            "INSERT INTO {}.engines (id, label, seen_at) VALUES ($1, $2, clock_timestamp())",
             self.schema
         );
-        within(connection.execute(&show, &[&self.id, &self.label])).await?;
+        within(connection.execute(&enter, &[&self.id, &self.label])).await?;
+        let strike = format!(
+            "DELETE FROM {}.engines WHERE seen_at < clock_timestamp() - interval '1 day'",
+            self.schema
+        );
+        within(connection.execute(&strike, &[])).await?;
+        self.once().await
+    }
+
+    /// Only a row that is there is touched: one that is struck out when the engine leaves stays so.
+    async fn once(&self) -> Result<(), JournalError> {
+        let connection = connect(&self.pool).await?;
+        let show =
+            format!("UPDATE {}.engines SET seen_at = clock_timestamp() WHERE id = $1", self.schema);
+        within(connection.execute(&show, &[&self.id])).await?;
         let others = format!(
             "SELECT id, extract(epoch FROM clock_timestamp())::double precision
              FROM {0}.engines

@@ -174,7 +174,7 @@ fn replay(journal: &dyn Fn() -> EngineBuilder) {
 }
 
 mod memory {
-    use leasehold::{Engine, EngineBuilder, MemoryDisk};
+    use leasehold::{Engine, MemoryDisk};
 
     #[test]
     fn conformance_of_documents() {

@@ -8,9 +8,10 @@ mod live;
 mod program;
 mod traces;
 
-use leasehold::MemoryDisk;
 use leasehold::import::{Options, Report, SqliteStore, import};
+use leasehold::{Engine, EngineBuilder, MemoryDisk};
 use leasehold_actors::contract::time::Timestamp;
+use leasehold_journal::medium::Medium;
 use leasehold_journal::memory::MemoryMedium;
 use leasehold_journal::{JournalId, Log, LogOptions};
 use rusqlite::Connection;
@@ -29,15 +30,50 @@ fn options(dry_run: bool) -> Options {
 }
 
 fn opened(disk: &MemoryDisk) -> Log<MemoryMedium> {
+    log(disk.medium())
+}
+
+fn log<M: Medium>(medium: M) -> Log<M> {
     let options = LogOptions { new_id: JournalId([3; 16]), create: true };
-    Log::open(disk.medium(), options, &mut |_| Ok(())).expect("it verifies")
+    Log::open(medium, options, &mut |_| Ok(())).expect("it verifies")
+}
+
+/// A new journal that is moved into.
+trait Home {
+    fn bring(&self, paths: &[&Path]) -> Report;
+    fn engine(&self) -> EngineBuilder;
+}
+
+impl Home for MemoryDisk {
+    fn bring(&self, paths: &[&Path]) -> Report {
+        brought(self, paths, options(false))
+    }
+
+    fn engine(&self) -> EngineBuilder {
+        Engine::in_memory(self)
+    }
+}
+
+#[cfg(feature = "postgres")]
+impl Home for leasehold::PostgresPlace {
+    fn bring(&self, paths: &[&Path]) -> Report {
+        let medium = leasehold_journal::postgres::PostgresMedium::open(self, true);
+        brought_into(log(medium.expect("the server is there")), paths, options(false))
+    }
+
+    fn engine(&self) -> EngineBuilder {
+        crate::postgres::builder(self)
+    }
 }
 
 /// Imports these stores into the journal of a disk.
 fn brought(disk: &MemoryDisk, paths: &[&Path], options: Options) -> Report {
+    brought_into(opened(disk), paths, options)
+}
+
+fn brought_into<M: Medium>(mut log: Log<M>, paths: &[&Path], options: Options) -> Report {
     let stores: Vec<SqliteStore> =
         paths.iter().map(|path| SqliteStore::open(path).expect("a store")).collect();
-    let mut log = opened(disk);
     let reader = log.reader();
     import(&mut log, &reader, &stores, options).expect("memory takes everything")
 }

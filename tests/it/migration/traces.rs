@@ -1,10 +1,10 @@
 //! The reference's second halves, replayed over the stores its first halves had written.
 
-use super::{brought, here, opened, options};
+use super::{Home, brought, here, opened, options};
 use crate::conformance::Compared;
 use crate::conformance::traces::{Component, Trace, against};
 use crate::support::snapshots;
-use leasehold::{Delivery, Dispatch, Lifecycle, MemoryDisk, Processing};
+use leasehold::MemoryDisk;
 use leasehold_actors::codec;
 use leasehold_journal::StoreReader as _;
 use leasehold_journal::walk::Item;
@@ -18,7 +18,7 @@ fn folders() -> Vec<PathBuf> {
 
 /// Every trace of a component, twice: leases of before are left alone when the engine opens, and the engine
 /// is told to end those of an earlier life, which these are not.
-fn moves_in<F: Component>(name: &str) {
+fn moves_in<F: Component, H: Home>(name: &str, new: &dyn Fn() -> H) {
     let mut compared = Compared::default();
     for folder in folders() {
         let text = std::fs::read_to_string(folder.join(format!("{name}.jsonl"))).expect("readable");
@@ -27,11 +27,11 @@ fn moves_in<F: Component>(name: &str) {
             assert_eq!(trace.component, name);
             let store = folder.join(trace.store.as_ref().expect("a store"));
             for end_leases in [false, true] {
-                let disk = MemoryDisk::new();
-                let report = brought(&disk, &[&store], options(false));
+                let home = new();
+                let report = home.bring(&[&store]);
                 assert!(report.is_whole(), "{}: {:?}", trace.name, report.left_out);
                 assert!(report.total().imported > 0, "{}", trace.name);
-                against::<F>(&trace, &disk, end_leases, &mut compared);
+                against::<F>(&trace, home.engine(), end_leases, &mut compared);
             }
         }
     }
@@ -39,24 +39,60 @@ fn moves_in<F: Component>(name: &str) {
     assert!(compared.steps > 0 && compared.fields > compared.steps);
 }
 
-#[test]
-fn dispatch_goes_on_as_the_reference_would_have() {
-    moves_in::<Dispatch>("dispatch");
+mod memory {
+    use super::moves_in;
+    use leasehold::{Delivery, Dispatch, Lifecycle, MemoryDisk, Processing};
+
+    #[test]
+    fn dispatch_goes_on_as_the_reference_would_have() {
+        moves_in::<Dispatch, _>("dispatch", &MemoryDisk::new);
+    }
+
+    #[test]
+    fn lifecycle_goes_on_as_the_reference_would_have() {
+        moves_in::<Lifecycle, _>("lifecycle", &MemoryDisk::new);
+    }
+
+    #[test]
+    fn processing_goes_on_as_the_reference_would_have() {
+        moves_in::<Processing, _>("processing", &MemoryDisk::new);
+    }
+
+    #[test]
+    fn delivery_goes_on_as_the_reference_would_have() {
+        moves_in::<Delivery, _>("delivery", &MemoryDisk::new);
+    }
 }
 
-#[test]
-fn lifecycle_goes_on_as_the_reference_would_have() {
-    moves_in::<Lifecycle>("lifecycle");
-}
+#[cfg(feature = "postgres")]
+mod server {
+    use super::moves_in;
+    use crate::postgres::cluster;
+    use leasehold::{Delivery, Dispatch, Lifecycle, Processing};
 
-#[test]
-fn processing_goes_on_as_the_reference_would_have() {
-    moves_in::<Processing>("processing");
-}
+    #[test]
+    fn dispatch_goes_on_as_the_reference_would_have() {
+        let Some(cluster) = cluster() else { return };
+        moves_in::<Dispatch, _>("dispatch", &|| cluster.place());
+    }
 
-#[test]
-fn delivery_goes_on_as_the_reference_would_have() {
-    moves_in::<Delivery>("delivery");
+    #[test]
+    fn lifecycle_goes_on_as_the_reference_would_have() {
+        let Some(cluster) = cluster() else { return };
+        moves_in::<Lifecycle, _>("lifecycle", &|| cluster.place());
+    }
+
+    #[test]
+    fn processing_goes_on_as_the_reference_would_have() {
+        let Some(cluster) = cluster() else { return };
+        moves_in::<Processing, _>("processing", &|| cluster.place());
+    }
+
+    #[test]
+    fn delivery_goes_on_as_the_reference_would_have() {
+        let Some(cluster) = cluster() else { return };
+        moves_in::<Delivery, _>("delivery", &|| cluster.place());
+    }
 }
 
 #[test]

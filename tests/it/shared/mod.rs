@@ -3,6 +3,8 @@
 mod engines;
 #[cfg(feature = "postgres")]
 mod outages;
+#[cfg(feature = "postgres")]
+mod program;
 
 use leasehold::{Engine, EngineBuilder, MemoryDisk};
 
