@@ -25,6 +25,20 @@ pub trait Clock: Send + Sync + 'static {
     fn sleep(&self, seconds: f64) -> Sleep;
 }
 
+impl Clock for Arc<dyn Clock> {
+    fn now_seconds(&self) -> f64 {
+        self.as_ref().now_seconds()
+    }
+
+    fn steady_seconds(&self) -> f64 {
+        self.as_ref().steady_seconds()
+    }
+
+    fn sleep(&self, seconds: f64) -> Sleep {
+        self.as_ref().sleep(seconds)
+    }
+}
+
 /// Random bytes.
 pub trait Entropy: Send + Sync + 'static {
     /// Fills the buffer.

@@ -198,6 +198,13 @@ impl Engine {
         self.first_life
     }
 
+    /// The clock everything is written by: the system's, or the server's where engines share the journal. The
+    /// clients' `with_clock` takes it, so that requests are signed by the same.
+    #[must_use]
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(self.dispatch.clock())
+    }
+
     /// Reads the journal beside the writer.
     pub(crate) fn reader(&self) -> &Arc<dyn StoreReader> {
         self.runtime.reader()

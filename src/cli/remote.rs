@@ -107,6 +107,17 @@ pub(super) struct Clients {
     pub(super) source: Option<SourceClient>,
 }
 
+impl Clients {
+    /// The same by the engine's clock: what they sign is as old as what the engine writes.
+    fn by(self, engine: &Engine) -> Self {
+        Self {
+            cms: self.cms.map(|client| client.with_clock(engine.clock())),
+            receiver: self.receiver.map(|client| client.with_clock(engine.clock())),
+            source: self.source.map(|client| client.with_clock(engine.clock())),
+        }
+    }
+}
+
 /// Which other sides there are.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sides {
@@ -229,9 +240,13 @@ impl Remote {
 
     /// Starts the sandbox where there is one. Only who holds the journal may: the sandbox's memory
     /// lies beside it.
-    pub(super) async fn start(self, journal: &Path) -> Result<(Clients, Option<Sandbox>), Failed> {
+    pub(super) async fn start(
+        self,
+        journal: &Path,
+        engine: &Engine,
+    ) -> Result<(Clients, Option<Sandbox>), Failed> {
         match self {
-            Self::Configured(clients) => Ok((*clients, None)),
+            Self::Configured(clients) => Ok((clients.by(engine), None)),
             Self::Sandbox => {
                 // Beside a server there is no place for its memory.
                 let state = match place::is_server(journal) {

@@ -86,7 +86,7 @@ pub(super) async fn run(arguments: RunArguments) -> Result<Ended, Failed> {
     for line in pauses::lines(&engine.paused()) {
         eprintln!("{line}"); // what stays unsettled for that
     }
-    let (clients, sandbox) = remote.start(&arguments.between.journal).await?;
+    let (clients, sandbox) = remote.start(&arguments.between.journal, &engine).await?;
     let stop = signals::wind_down(engine.stopper(), arguments.drain_seconds);
     let mut summary = Summary { read: documents.len() as u64, ..Summary::default() };
     let mut registered = Registered::default();

@@ -88,7 +88,7 @@ pub(super) async fn run(arguments: ServeArguments) -> Result<Ended, Failed> {
     }
     let metrics = Prometheus::install();
     let engine = remote.engine(&arguments.between.journal, &plan)?.open().await?;
-    let (clients, sandbox) = remote.start(&arguments.between.journal).await?;
+    let (clients, sandbox) = remote.start(&arguments.between.journal, &engine).await?;
     let stop = signals::wind_down(engine.stopper(), arguments.drain_seconds);
     let gates = plan.gates(&engine)?;
     let activity = Arc::new(Activity::new(&engine));
