@@ -12,6 +12,7 @@ mod sim;
 
 use clap::Parser;
 use leasehold::clock::Stopwatch;
+use sim::disk::Disk;
 use sim::documents::Documents;
 use sim::invariant::Break;
 use sim::sabotage::Sabotage;
@@ -179,7 +180,8 @@ fn search(arguments: &Arguments, options: Options, watch: &Stopwatch) -> Batch {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let options = Options { steps: arguments.steps, sabotage: arguments.sabotage };
+    let options =
+        Options { steps: arguments.steps, sabotage: arguments.sabotage, disk: Disk::memory };
     if let Some(seed) = arguments.seed_trace {
         return show(seed, options);
     }

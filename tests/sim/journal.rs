@@ -3,10 +3,11 @@
 //! Owns the real log on a disk in memory, the faults it is given, and a small model of what is durable
 //! beside it: where a power cut has to leave the journal, and which loss opening has to notice.
 
+use super::disk::{AnyMedium, Disk};
 use super::note::Note;
 use leasehold_journal::log::AnchorCheck;
 use leasehold_journal::medium::Medium as _;
-use leasehold_journal::memory::{Fault, MemoryDisk, MemoryMedium};
+use leasehold_journal::memory::Fault;
 use leasehold_journal::walk::{self, Item};
 use leasehold_journal::{
     Append, AppendError, Head, JournalError, JournalId, Log, LogOptions, LogReader, Placed, Record,
@@ -62,9 +63,9 @@ impl Mishap {
 /// The journal.
 #[derive(Debug)]
 pub(crate) struct Journal {
-    disk: MemoryDisk,
+    disk: Disk,
     id: JournalId,
-    open: Option<(Log<MemoryMedium>, LogReader<MemoryMedium>)>,
+    open: Option<(Log<AnyMedium>, LogReader<AnyMedium>)>,
     /// A commit failed: every later one does.
     pub(crate) poisoned: bool,
     /// A fault waits for the next frame that is read; others would wait behind it.
@@ -81,9 +82,9 @@ pub(crate) struct Journal {
 
 impl Journal {
     /// No journal yet, on an empty disk.
-    pub(crate) fn new(id: JournalId) -> Self {
+    pub(crate) fn new(id: JournalId, disk: Disk) -> Self {
         Self {
-            disk: MemoryDisk::new(),
+            disk,
             id,
             open: None,
             poisoned: false,
@@ -103,11 +104,11 @@ impl Journal {
             self.disk.inject(mishap.fault());
         }
         // Looking for the last frame meets a fault that waits for a read.
-        self.read_fault &= self.disk.checkpoint().is_none();
+        self.read_fault &= !self.disk.has_checkpoint();
         let (mut records, mut note) = (Vec::new(), None);
         let options = LogOptions { new_id: self.id, create: true };
         let opened = Log::open_from(
-            self.disk.medium(),
+            self.disk.medium()?,
             options,
             &mut |left| {
                 note = Some(left.to_vec());
@@ -131,7 +132,7 @@ impl Journal {
         let left = note.is_none_or(|note| note == head.to_le_bytes());
         assert!(ends == head && left, "what was left is not what is there");
         self.anchored = head;
-        if mishap != Some(Mishap::SyncLies) {
+        if mishap != Some(Mishap::SyncLies) || !self.disk.forgets() {
             self.unsynced.clear();
             self.durable = head;
         }
@@ -154,7 +155,7 @@ impl Journal {
         }
         let result = log.commit(appends);
         match (&result, mishap) {
-            (Ok(_), Some(Mishap::SyncLies)) => {
+            (Ok(_), Some(Mishap::SyncLies)) if self.disk.forgets() => {
                 self.unsynced.push(last);
                 self.anchored = last;
             }
@@ -164,7 +165,11 @@ impl Journal {
                 self.anchored = last;
             }
             (Err(_), Some(Mishap::WriteFailsAfterwards | Mishap::SyncFails)) => {
-                self.unsynced.push(last);
+                if self.disk.forgets() {
+                    self.unsynced.push(last);
+                } else {
+                    self.durable = last;
+                }
             }
             (Err(_), Some(Mishap::WriteFails | Mishap::SyncLies) | None) => {}
         }
@@ -249,7 +254,7 @@ impl Journal {
 
     /// Walks over all that is on disk, compares the anchors, and answers the records.
     pub(crate) fn walk(&self) -> Result<Vec<Record>, JournalError> {
-        let medium = self.disk.medium();
+        let medium = self.disk.medium()?;
         let mut check = AnchorCheck::new(self.id, &medium.anchors()?);
         let mut records = Vec::new();
         let (walk, walked) = walk::over(&medium, self.id, &mut |item| {
@@ -267,10 +272,6 @@ impl Journal {
 
     /// Changes a byte of the first frame.
     pub(crate) fn tamper(&self) {
-        self.disk.damage(1, |bytes| {
-            if let Some(last) = bytes.last_mut() {
-                *last = last.wrapping_add(1);
-            }
-        });
+        self.disk.tamper();
     }
 }

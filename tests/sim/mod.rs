@@ -26,6 +26,7 @@
 pub(crate) mod acting;
 pub(crate) mod answers;
 pub(crate) mod desk;
+pub(crate) mod disk;
 pub(crate) mod documents;
 pub(crate) mod entity;
 pub(crate) mod flow;
@@ -50,6 +51,7 @@ pub(crate) mod world;
 
 use acting::Acting;
 use desk::Desk;
+use disk::Disk;
 use documents::Documents;
 use flow::SimFlow;
 use inspected::Inspected;
@@ -72,6 +74,8 @@ pub(crate) struct Options {
     pub(crate) steps: u32,
     /// What the shell does wrong.
     pub(crate) sabotage: Option<Sabotage>,
+    /// What the journal lies on.
+    pub(crate) disk: fn() -> Disk,
 }
 
 /// What a run came to.

@@ -3,6 +3,7 @@
 //! Owns the clock, the randomness, the trace, the disk and the writer's queue. Must not know what an
 //! actor does with them.
 
+use super::Options;
 use super::documents::{CANARY, Documents, EVENTS};
 use super::flow::Handed;
 use super::invariant::{Checked, I14, must};
@@ -103,7 +104,8 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// The beginning of the world of a seed.
-    pub(crate) fn new(seed: u64, sabotage: Option<Sabotage>, documents: &Rc<Documents>) -> Self {
+    pub(crate) fn new(seed: u64, options: Options, documents: &Rc<Documents>) -> Self {
+        let sabotage = options.sabotage;
         let mut rng = Rng::new(seed);
         let mut id = [0; 16];
         id[..8].copy_from_slice(&rng.draw().to_le_bytes());
@@ -114,7 +116,7 @@ impl Shared {
             now,
             latest: now,
             trace: Trace::new(seed),
-            journal: Journal::new(JournalId(id)),
+            journal: Journal::new(JournalId(id), (options.disk)()),
             documents: Rc::clone(documents),
             plan,
             sabotage,

@@ -109,7 +109,7 @@ impl World {
             Box::new(Desk::<Processing>::new()),
             Box::new(Desk::<Delivery>::new()),
         ];
-        let shared = Shared::new(seed, options.sabotage, documents);
+        let shared = Shared::new(seed, options, documents);
         Self { shared, desks, is_open: false, digests: None }
     }
 
