@@ -138,7 +138,7 @@ mod server {
     /// Worlds of any length.
     const WORLDS: u32 = 24;
     /// What only a disk of its own can lose, or only whoever can write it can change.
-    const OF_DISKS: [&str; 1] = ["tampered"];
+    const OF_DISKS: [&str; 1] = ["tamper"];
 
     fn disk() -> Disk {
         Disk::server(cluster().expect("it was there before").place())

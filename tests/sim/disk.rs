@@ -150,6 +150,23 @@ impl Medium for AnyMedium {
         self.inner().sync()
     }
 
+    fn settle(&self) -> Result<(), JournalError> {
+        #[cfg(feature = "postgres")]
+        if let Self::Server { faults, .. } = self {
+            let of_opening = |fault: &Fault| !matches!(fault, Fault::ReadFails(_));
+            return match next(faults, of_opening) {
+                Some(
+                    Fault::SyncFails(error)
+                    | Fault::WriteFails(error)
+                    | Fault::WriteFailsAfterwards(error)
+                    | Fault::ReadFails(error),
+                ) => Err(error),
+                Some(Fault::SyncLies) | None => Ok(()),
+            };
+        }
+        self.inner().settle()
+    }
+
     fn is_shared(&self) -> bool {
         self.inner().is_shared()
     }
