@@ -15,7 +15,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  leasehold export demo-journal demo.leasehold")]
 pub(super) struct ExportArguments {
-    /// A journal's folder, or an archive
+    /// A journal's folder, the URL of one on a server (postgres://…), or an exported archive
     path: PathBuf,
     /// The file to write; it must not exist yet
     out: PathBuf,

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  leasehold audit demo-journal")]
 pub(super) struct AuditArguments {
-    /// A journal's folder, or an exported archive
+    /// A journal's folder, the URL of one on a server (postgres://…), or an exported archive
     path: PathBuf,
     /// A head that was printed earlier: it must still be part of this journal
     #[arg(long, value_name = "HEX")]

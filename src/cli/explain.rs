@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  leasehold explain demo-journal dispatch hut-0001")]
 pub(super) struct ExplainArguments {
-    /// A journal's folder, or an exported archive
+    /// A journal's folder, the URL of one on a server (postgres://…), or an exported archive
     path: PathBuf,
     /// The record's flow
     flow: FlowName,

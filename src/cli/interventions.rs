@@ -37,7 +37,8 @@ pub(super) struct Who {
 /// Which records, and who asks and why.
 #[derive(Debug, Args)]
 struct Choice {
-    /// A journal's folder; no engine may have it open: a running one is asked at its door
+    /// A journal's folder, which no engine may have open (a running one is asked at its door), or the URL of one
+    /// on a server (postgres://…)
     path: PathBuf,
     /// Only this flow
     #[arg(long)]

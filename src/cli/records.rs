@@ -97,7 +97,7 @@ impl FlowName {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  leasehold health demo-journal")]
 pub(super) struct HealthArguments {
-    /// A journal's folder, or an exported archive
+    /// A journal's folder, the URL of one on a server (postgres://…), or an exported archive
     path: PathBuf,
     /// The time to judge leases and due times by, in seconds since 1970; now if not given
     #[arg(long, value_name = "T")]
@@ -115,7 +115,7 @@ pub(super) struct HealthArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  leasehold list demo-journal --state failed")]
 pub(super) struct ListArguments {
-    /// A journal's folder, or an exported archive
+    /// A journal's folder, the URL of one on a server (postgres://…), or an exported archive
     path: PathBuf,
     /// Only this flow
     #[arg(long)]
@@ -135,7 +135,7 @@ pub(super) struct ListArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  leasehold show demo-journal dispatch hut-0001")]
 pub(super) struct ShowArguments {
-    /// A journal's folder, or an exported archive
+    /// A journal's folder, the URL of one on a server (postgres://…), or an exported archive
     path: PathBuf,
     /// The record's flow
     flow: FlowName,

@@ -25,7 +25,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  leasehold replay demo-journal --until 100")]
 pub(super) struct ReplayArguments {
-    /// A journal's folder, or an exported archive
+    /// A journal's folder, the URL of one on a server (postgres://…), or an exported archive
     path: PathBuf,
     /// A sequence number, such as 1234, or a time, such as 2026-11-01T10:00:00Z or @1793527200.5
     #[arg(long, value_name = "SEQ|TIME", value_parser = until)]

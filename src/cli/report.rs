@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  leasehold report demo-journal -o demo-report.html")]
 pub(super) struct ReportArguments {
-    /// A journal's folder, or an exported archive
+    /// A journal's folder, the URL of one on a server (postgres://…), or an exported archive
     path: PathBuf,
     /// The file to write
     #[arg(short, long, value_name = "FILE")]

@@ -152,7 +152,9 @@ mod server {
         std::thread::scope(|scope| {
             for half in 0..2 {
                 let seeds = half * SEEDS / 2..(half + 1) * SEEDS / 2;
-                scope.spawn(move || drop(hold(seeds, HONEST)));
+                scope.spawn(move || {
+                    hold(seeds, HONEST);
+                });
             }
         });
     }

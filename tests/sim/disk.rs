@@ -21,7 +21,7 @@ pub(crate) enum Disk {
     Memory(MemoryDisk),
     #[cfg(feature = "postgres")]
     Server {
-        place: PostgresPlace,
+        place: Box<PostgresPlace>,
         faults: Faults,
     },
 }
@@ -38,7 +38,7 @@ impl Disk {
     /// A new schema on a server.
     #[cfg(feature = "postgres")]
     pub(crate) fn server(place: PostgresPlace) -> Self {
-        Self::Server { place, faults: Faults::default() }
+        Self::Server { place: Box::new(place), faults: Faults::default() }
     }
 
     pub(crate) fn medium(&self) -> Result<AnyMedium, JournalError> {
