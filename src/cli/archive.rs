@@ -30,7 +30,7 @@ pub(super) struct ExportArguments {
 /// journal moves from a folder to a server, or back.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  leasehold import demo.leasehold --journal postgres://app@localhost/site"
+    after_help = "Example:\n  leasehold import demo.leasehold --journal demo-journal-2"
 )]
 pub(super) struct ImportArguments {
     /// The archive, as `export` writes it
