@@ -14,6 +14,9 @@ use leasehold_actors::flows::all::{AllFlows, time_of};
 use leasehold_actors::record::{Flow, State};
 use leasehold_actors::replay::{Replay, ReplayError, Replayed};
 use leasehold_journal::folder::{self, Layout};
+use leasehold_journal::medium::Medium;
+#[cfg(feature = "postgres")]
+use leasehold_journal::postgres::{PostgresMedium, PostgresPlace};
 use leasehold_journal::sled::SledMedium;
 use leasehold_journal::walk::Item;
 use leasehold_journal::{
@@ -80,10 +83,10 @@ pub struct Moved {
 /// this time, but for the last one. `None` when that is none.
 ///
 /// # Errors
-/// As [`Source::open`], and what stopped the walk.
-pub fn plan(journal: &Path, before: Timestamp) -> Result<Option<Moved>, RetentionError> {
+/// What stopped the walk.
+pub fn plan(journal: &Source, before: Timestamp) -> Result<Option<Moved>, RetentionError> {
     let mut choice = Choice::new(before);
-    let walked = Source::open(journal)?.walk(&mut |item| choice.take(item));
+    let walked = journal.walk(&mut |item| choice.take(item));
     match (walked.stopped, walked.journal) {
         (Some(error), _) => Err(error.into()),
         (None, Some(id)) => Ok(choice.moved(id)),
@@ -130,10 +133,36 @@ pub fn archive(
     let mut choice = Choice::new(before);
     let options = LogOptions { new_id: JournalId([0; 16]), create: false };
     let log = Log::open(medium, options, &mut |item| choice.take(item))?;
+    moved(log, choice, to, Some(journal))
+}
+
+/// The same for a journal on a server, while no engine has it open.
+///
+/// # Errors
+/// [`RetentionError`]; [`JournalError::Locked`] while another engine has shown itself in the last seconds.
+#[cfg(feature = "postgres")]
+pub fn archive_on_server(
+    place: &PostgresPlace,
+    to: &Path,
+    before: Timestamp,
+) -> Result<Option<Moved>, RetentionError> {
+    let medium = PostgresMedium::open(place, false)?;
+    let mut choice = Choice::new(before);
+    let options = LogOptions { new_id: JournalId([0; 16]), create: false };
+    let log = Log::open(medium, options, &mut |item| choice.take(item))?;
+    moved(log, choice, to, None)
+}
+
+fn moved<M: Medium>(
+    log: Log<M>,
+    choice: Choice,
+    to: &Path,
+    not_inside: Option<&Path>,
+) -> Result<Option<Moved>, RetentionError> {
     let (Some(moved), Some(head)) = (choice.moved(log.id()), choice.chosen) else {
         return Ok(None);
     };
-    make(to, journal)?;
+    make(to, not_inside)?;
     write(&log, head, &to.join(&moved.file))?;
     let flows = choice.flows;
     log.rebase(head, &mut |reader, stream| flows.image(stream, &mut || origin(reader, stream)))?;
@@ -151,18 +180,19 @@ fn origin(reader: &dyn StoreReader, stream: StreamId) -> Result<Origin, JournalE
 }
 
 /// Makes the folder for archives, closed to others; one that is there is left as it is.
-fn make(to: &Path, journal: &Path) -> Result<(), RetentionError> {
+fn make(to: &Path, not_inside: Option<&Path>) -> Result<(), RetentionError> {
     if !to.is_dir() {
         folder::make_directory(to).map_err(|_| RetentionError::Folder)?;
         folder::sync_directory(&folder::parent(to)?)?;
     }
+    let Some(journal) = not_inside else { return Ok(()) };
     let inside = fs::canonicalize(to)?.starts_with(fs::canonicalize(journal)?);
     if inside { Err(RetentionError::Inside) } else { Ok(()) }
 }
 
 /// Writes the archive under a temporary name, reads it back, and gives it its name, each step durable
 /// before the next.
-fn write(log: &Log<SledMedium>, head: Head, path: &Path) -> Result<(), RetentionError> {
+fn write<M: Medium>(log: &Log<M>, head: Head, path: &Path) -> Result<(), RetentionError> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new");
     let temporary = PathBuf::from(temporary);
@@ -183,7 +213,7 @@ fn write(log: &Log<SledMedium>, head: Head, path: &Path) -> Result<(), Retention
     Ok(folder::sync_directory(&folder::parent(path)?)?)
 }
 
-fn fill(log: &Log<SledMedium>, head: Head, temporary: &Path) -> Result<(), RetentionError> {
+fn fill<M: Medium>(log: &Log<M>, head: Head, temporary: &Path) -> Result<(), RetentionError> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]

@@ -56,12 +56,20 @@ impl Follower {
     /// Forgets the names that the writers of these appends were told of: whoever comes after them was told of
     /// as much.
     pub(crate) fn forget(&mut self, batch: &[Append]) {
-        let told = batch.iter().filter_map(|append| append.alone).map(|alone| alone.told).min();
-        if let Some(told) = told
-            && !self.names.is_empty()
-        {
-            self.names.retain(|_, (sequence, _)| *sequence > told);
+        if self.names.is_empty() {
+            return;
         }
+        // Streams of one number are told of together; others may have been told of less.
+        let mut told: HashMap<u8, u64> = HashMap::new();
+        for append in batch {
+            if let Some(alone) = append.alone {
+                let least = told.entry(append.stream.0[0]).or_insert(alone.told);
+                *least = alone.told.min(*least);
+            }
+        }
+        self.names.retain(|(number, _), (sequence, _)| {
+            told.get(number).is_none_or(|told| *sequence > *told)
+        });
     }
 
     /// Takes over every frame behind the head, and answers whether there were any.

@@ -3,6 +3,10 @@
 //! Owns sequence numbers, the chain's head, the order write → sync → anchor → answer, and what a
 //! failed write leads to. Must not know sled, nor what a record says.
 
+mod check;
+
+pub use check::AnchorCheck;
+
 use crate::anchor::Anchor;
 use crate::chain::{Head, JournalId};
 use crate::chunk::{self, INLINE_BYTES_MAX};
@@ -10,13 +14,13 @@ use crate::error::JournalError;
 use crate::follower::{Follower, NameOf};
 use crate::frame::{BODY_BYTES_MAX, FrameBuilder};
 use crate::index::Tip;
-use crate::medium::{Anchors, Batch, Medium, Step, Written};
+use crate::medium::{Batch, Medium, Step, Written};
 use crate::opening::{Resume, Standing, identify, resumed, verified};
 use crate::reader::{LogReader, Shared};
 use crate::record::{Stored, StreamId};
 use crate::store::{Append, AppendError, Placed, Store};
 use crate::walk::Visit;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// Bytes of a record's header at most: stream, version, distance, length.
@@ -81,6 +85,8 @@ impl<M: Medium> Log<M> {
     ) -> Result<Self, JournalError> {
         let anchors = medium.anchors()?;
         let id = identify(&medium, options, &anchors)?;
+        // Others may have made it and written to it meanwhile.
+        let anchors = if medium.is_shared() { medium.anchors()? } else { anchors };
         let left = resume.and_then(|resume| resumed(&medium, id, &anchors, resume));
         let Standing { archived, index, head } = match left {
             Some(standing) => standing,
@@ -130,6 +136,7 @@ impl<M: Medium> Log<M> {
     fn write(&self, from: Head, plan: Plan) -> Result<Written, JournalError> {
         let Plan { frames, chunks, tips, head, .. } = plan;
         let step = Step { from, to: head };
+        let chunks = chunks.into_iter().collect();
         let written = self.shared.medium.step(step, Batch { frames, chunks })?;
         if written == Written::Here {
             self.shared.advance(tips, head);
@@ -156,20 +163,26 @@ impl<M: Medium> Log<M> {
         Ok((written == Written::Here).then_some(answers))
     }
 
-    /// Tries until nobody is faster; whoever lost more than once waits for its turn.
+    /// Tries until nobody is faster; whoever lost more than once waits for its turn. Whoever is overtaken in
+    /// its turn, by nobody, knows of records that are gone.
     fn attempt_all(&mut self, batch: &[Append]) -> Result<Answers, JournalError> {
-        let mut overtaken = 0_u32;
+        let (mut overtaken, mut moved) = (0_u32, true);
         loop {
             if let Some(answers) = self.attempt(batch)? {
                 self.follower.forget(batch);
                 return Ok(answers);
             }
-            while let Err(error) = self.catch_up(overtaken > 0) {
-                if error != JournalError::Unreachable {
-                    return Err(error);
-                }
-                self.shared.medium.wait_until_reachable()?;
+            if !moved {
+                return Err(JournalError::Diverged { sequence: self.shared.head().sequence });
             }
+            let in_turn = overtaken > 0;
+            moved = match self.catch_up(in_turn) {
+                Err(JournalError::Unreachable) => {
+                    self.shared.medium.wait_until_reachable()?;
+                    self.catch_up(in_turn)?
+                }
+                caught_up => caught_up?,
+            } || !in_turn;
             overtaken += 1;
         }
     }
@@ -182,15 +195,17 @@ impl<M: Medium> Log<M> {
         self.follower.follow(&self.shared)
     }
 
-    /// What cannot be waited out ends the life of this writer.
+    /// What cannot be waited out ends the life of this writer. Of a shared medium that is damage alone:
+    /// whatever else went wrong, the medium knows what was written.
     fn poison_unless_passing<T>(
         &mut self,
         result: Result<T, JournalError>,
     ) -> Result<T, JournalError> {
-        if let Err(error) = &result
-            && *error != JournalError::Unreachable
-        {
-            self.poisoned = true;
+        if let Err(error) = &result {
+            let shared = self.shared.medium.is_shared();
+            let newer = matches!(error, JournalError::Newer { .. });
+            let passing = shared && !error.is_damage() && !newer;
+            self.poisoned |= !passing && *error != JournalError::Unreachable;
         }
         result
     }
@@ -241,7 +256,8 @@ impl<M: Medium> Store for Log<M> {
 /// What one commit is going to write.
 struct Plan {
     frames: Vec<(u64, Vec<u8>)>,
-    chunks: Vec<(crate::chain::Digest, Vec<u8>)>,
+    /// By hash: equal pieces are one.
+    chunks: BTreeMap<crate::chain::Digest, Vec<u8>>,
     tips: HashMap<StreamId, Tip>,
     head: Head,
     open: FrameBuilder,
@@ -250,7 +266,7 @@ struct Plan {
 impl Plan {
     fn new(head: Head) -> Self {
         let open = FrameBuilder::after(head);
-        Self { frames: Vec::new(), chunks: Vec::new(), tips: HashMap::new(), head, open }
+        Self { frames: Vec::new(), chunks: BTreeMap::new(), tips: HashMap::new(), head, open }
     }
 
     fn close_frame(&mut self) {
@@ -301,10 +317,11 @@ impl Plan {
             tip = Tip { sequence, version: tip.version + 1 };
             if let Piece::Chunked(cut) = cut {
                 for (hash, piece) in cut.chunks {
-                    // One that cannot be read is written again.
-                    let kept = shared.medium.chunk(&hash).ok().flatten();
+                    // One that cannot be read is written again; a shared medium looks by itself.
+                    let ask = !shared.medium.is_shared();
+                    let kept = ask.then(|| shared.medium.chunk(&hash).ok().flatten()).flatten();
                     if kept.as_deref() != Some(piece) {
-                        self.chunks.push((hash, piece.to_vec()));
+                        self.chunks.insert(hash, piece.to_vec());
                     }
                 }
             }
@@ -334,67 +351,5 @@ pub(crate) fn cut(body: &[u8]) -> Result<Piece<'_>, JournalError> {
         Ok(Piece::Inline(body))
     } else {
         Ok(Piece::Chunked(chunk::cut(body)?))
-    }
-}
-
-/// Compares a walk with the anchors.
-#[derive(Debug)]
-pub struct AnchorCheck {
-    id: JournalId,
-    inner_missing: bool,
-    /// Each anchor that has records, and whether its head was met on the walk.
-    anchors: Vec<(Anchor, bool)>,
-}
-
-impl AnchorCheck {
-    /// A check of a journal's anchors.
-    #[must_use]
-    pub fn new(id: JournalId, anchors: &Anchors) -> Self {
-        let known = [anchors.inner, anchors.outer].into_iter().flatten();
-        Self {
-            id,
-            inner_missing: anchors.inner.is_none(),
-            anchors: known.filter(|a| a.head.sequence > 0).map(|a| (a, false)).collect(),
-        }
-    }
-
-    /// Tells that the walk starts at a base. What an anchor from before it says, only the archives can
-    /// tell.
-    pub fn start(&mut self, head: Head) {
-        for (anchor, met) in &mut self.anchors {
-            *met |= anchor.head.sequence < head.sequence;
-        }
-        self.pass(head);
-    }
-
-    /// Tells that a frame ended at `head`.
-    pub fn pass(&mut self, head: Head) {
-        for (anchor, met) in &mut self.anchors {
-            *met |= anchor.head == head;
-        }
-    }
-
-    /// Tells that the walk ended at `head`.
-    ///
-    /// # Errors
-    /// [`JournalError::Diverged`] for an anchor of another journal, or one whose head was never the end
-    /// of a frame here: frames are never cut anew (J6). [`JournalError::BehindAnchor`],
-    /// [`JournalError::AnchorMissing`].
-    pub fn finish(&self, head: Head) -> Result<(), JournalError> {
-        for (anchor, met) in &self.anchors {
-            let sequence = anchor.head.sequence;
-            if anchor.journal != self.id || (sequence <= head.sequence && !met) {
-                return Err(JournalError::Diverged { sequence });
-            }
-            if sequence > head.sequence {
-                let missing = sequence - head.sequence;
-                return Err(JournalError::BehindAnchor { sequence: head.sequence, missing });
-            }
-        }
-        if self.inner_missing && head.sequence > 0 {
-            Err(JournalError::AnchorMissing)
-        } else {
-            Ok(())
-        }
     }
 }

@@ -87,7 +87,8 @@ pub(crate) fn identify<M: Medium>(
             || anchors.damaged > 0
             || medium.frame_at_or_after(0)?.is_some() =>
         {
-            Err(JournalError::Corrupt { sequence: 0 })
+            // Of a shared medium: it may just have been made.
+            medium.journal_id()?.ok_or(JournalError::Corrupt { sequence: 0 })
         }
         None if options.create => {
             // An empty folder where a journal was is a loss, not a beginning.

@@ -226,7 +226,10 @@ impl<M: Medium> StoreReader for LogReader<M> {
     fn moved(&self, number: u8) -> (u64, Vec<StreamId>) {
         let durable = self.shared.durable.read().unwrap_or_else(PoisonError::into_inner);
         let moved = durable.others.keys().filter(|stream| stream.0[0] == number).copied();
-        (durable.head.sequence, moved.collect())
+        // Neighbours in the journal are read together.
+        let mut moved: Vec<StreamId> = moved.collect();
+        moved.sort_by_key(|stream| durable.index.tip(*stream).sequence);
+        (durable.head.sequence, moved)
     }
 
     fn has_moved(&self) -> bool {

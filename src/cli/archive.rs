@@ -29,9 +29,7 @@ pub(super) struct ExportArguments {
 /// Every frame and every hash stays what it was: whoever kept a head proves it in the new place. So a
 /// journal moves from a folder to a server, or back.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example:\n  leasehold import demo.leasehold --journal demo-journal-2"
-)]
+#[command(after_help = "Example:\n  leasehold import demo.leasehold --journal demo-journal-2")]
 pub(super) struct ImportArguments {
     /// The archive, as `export` writes it
     archive: PathBuf,

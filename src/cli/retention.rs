@@ -1,13 +1,14 @@
 //! `leasehold archive`: old history moves out of a journal.
 
 use super::failure::Failed;
+use super::place;
 use super::{Ended, print};
 use crate::clock::{Clock as _, SystemClock};
 use crate::retention::{self, Moved, RetentionError};
 use clap::Args;
 use leasehold_actors::contract::time::Timestamp;
 use leasehold_journal::folder;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const DAY_SECONDS: f64 = 86_400.0;
 
@@ -48,17 +49,20 @@ pub(super) struct ArchiveArguments {
 
 pub(super) fn run(arguments: &ArchiveArguments) -> Result<Ended, Failed> {
     let ArchiveArguments { path, to, older_than, before, dry_run, json } = arguments;
-    super::place::folder_only(path)?;
     let days = f64::from(older_than.unwrap_or(0));
     let before = before.unwrap_or_else(|| SystemClock.now_seconds() - days * DAY_SECONDS);
     let before = Timestamp::new(before)
         .ok_or(Failed::Usage("a time is a number of seconds, not negative"))?;
     let bytes = || folder::bytes(path).unwrap_or(0);
     let bytes_before = bytes();
-    let moved =
-        if *dry_run { retention::plan(path, before) } else { retention::archive(path, to, before) };
-    let moved = moved.map_err(failed)?;
-    let after = (!dry_run).then(bytes);
+    let moved = if *dry_run {
+        retention::plan(&place::source(path)?, before).map_err(failed)?
+    } else if place::is_server(path) {
+        on_server(path, to, before)?
+    } else {
+        retention::archive(path, to, before).map_err(failed)?
+    };
+    let after = (!dry_run && !place::is_server(path)).then(bytes);
     if *json {
         print::json(&serde_json::json!({
             "moved": moved, "bytes_before": bytes_before, "bytes_after": after,
@@ -82,6 +86,16 @@ pub(super) fn run(arguments: &ArchiveArguments) -> Result<Ended, Failed> {
     }
     print::line(&format!("head {head} at record {last}"))?;
     Ok(Ended::Fine)
+}
+
+#[cfg(feature = "postgres")]
+fn on_server(path: &Path, to: &Path, before: Timestamp) -> Result<Option<Moved>, Failed> {
+    retention::archive_on_server(&place::server(path)?, to, before).map_err(failed)
+}
+
+#[cfg(not(feature = "postgres"))]
+fn on_server(_: &Path, _: &Path, _: Timestamp) -> Result<Option<Moved>, Failed> {
+    Err(place::WITHOUT)
 }
 
 #[allow(clippy::wildcard_enum_match_arm)] // it may grow

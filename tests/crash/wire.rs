@@ -58,6 +58,9 @@ impl Report {
     }
 }
 
+/// Messages at the end of a life that are tried where only its last steps count.
+const LAST: u64 = 23;
+
 /// The wire.
 struct Wire {
     server: SocketAddr,
@@ -138,15 +141,14 @@ pub(crate) struct Plan<'a> {
 impl Plan<'_> {
     /// Tries every point.
     pub(crate) fn run(&self) -> io::Result<Report> {
+        let last = self.life(None)?.seen;
+        // Connections and what shows the engine to the others do not come in the same order each time, so the
+        // end of a life is where its last steps are, and not behind so many messages.
         let first = match self.scenario {
             Scenario::Create | Scenario::Open => 1,
-            Scenario::Append | Scenario::Deliver => {
-                let opening = Self { scenario: Scenario::Open, ..*self };
-                opening.life(None)?.seen + 1
-            }
+            Scenario::Append | Scenario::Deliver => last.saturating_sub(LAST).max(1),
         };
-        let last = self.life(None)?.seen;
-        let mut report = Report { points: last.saturating_sub(first) + 1, ..Report::default() };
+        let mut report = Report { points: last + 1 - first, ..Report::default() };
         for point in first..=last {
             self.attempt(point, &mut report)?;
         }

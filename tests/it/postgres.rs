@@ -43,6 +43,10 @@ static SCHEMAS: AtomicU32 = AtomicU32::new(0);
 pub(crate) fn cluster() -> Option<&'static Cluster> {
     let cluster = CLUSTER.get_or_init(Cluster::start).as_ref();
     if cluster.is_none() {
+        assert!(
+            std::env::var_os("LEASEHOLD_TESTS_NEED_POSTGRES").is_none(),
+            "there is no PostgreSQL"
+        );
         eprintln!(
             "skipped: no PostgreSQL server on this machine (Debian: apt-get install postgresql)"
         );

@@ -98,17 +98,18 @@ impl<C: Copy> Due<C> {
         prefers: &dyn Fn(&Identity) -> bool,
     ) -> Option<(Identity, Waiting<C>)> {
         for queue in self.ranks.values_mut() {
-            let mut due = queue.iter().filter(|(_, entry)| entry.other() <= now).take(look);
-            let Some((place, _)) = due.find(|((_, identity), _)| prefers(identity)) else {
-                continue;
-            };
+            let due =
+                queue.iter().filter(|(_, entry)| entry.other() <= now).map(|(place, _)| place);
+            let preferred = due.clone().take(look).find(|(_, identity)| prefers(identity));
+            // What goes first goes before what is preferred and goes later.
+            let Some(place) = preferred.or_else(|| due.clone().next()) else { continue };
             let place = place.clone();
             let entry = queue.remove(&place)?;
             self.since.remove(entry.other());
             let (created_at, identity) = place;
             return Some((identity, entry.waiting(created_at, entry.other())));
         }
-        self.pop(now)
+        None
     }
 
     /// Since when each of them is due.

@@ -192,7 +192,11 @@ impl Warden {
         let encode = |event: &Event| form::encode(event).map_err(Failure::Journal);
         let bodies = events.iter().map(encode).collect::<Result<Vec<_>, _>>()?;
         let stream = scope.stream();
-        let expected_version = self.reader.version(stream);
+        let view = self.reader.view(stream);
+        if view.known.is_some() {
+            return Err(Failure::Busy); // another engine was at it just now
+        }
+        let expected_version = view.tip.version;
         Ok(Some((next, Append { stream, expected_version, bodies, alone: None })))
     }
 

@@ -73,6 +73,8 @@ pub(crate) struct Entity<F: Answers> {
     pub(super) supervisor: Addr<Supervisor<F>>,
     /// Whether a request was begun and its end not told.
     pub(super) in_hand: bool,
+    /// Whether it does not know what is in the journal any more: another actor takes its place.
+    pub(super) gone: bool,
 }
 
 impl<F: Answers> Drop for Entity<F> {
@@ -135,8 +137,14 @@ impl<F: Answers> Entity<F> {
             surroundings,
             supervisor,
             in_hand: false,
+            gone: false,
         };
         Ok(Loaded { entity, earlier, view })
+    }
+
+    /// Its state.
+    pub(crate) fn state(&self) -> &State<F> {
+        &self.state
     }
 
     /// Its stream.
@@ -175,6 +183,7 @@ impl<F: Answers> Entity<F> {
 
     pub(super) fn finish(&mut self, finished: Finished<F>) {
         self.in_hand = false;
+        self.gone = matches!(finished, Finished::Unknown);
         let finish = Finish { identity: self.identity.clone(), finished };
         if self.supervisor.try_send(finish).is_err() {
             // Its mailbox holds more than can be under way, so it is gone and its flow with it.
@@ -291,6 +300,9 @@ impl<F: Answers> Handler<Act<F>> for Entity<F> {
     type Result = ();
 
     fn handle(&mut self, act: Act<F>, context: &mut Self::Context) {
+        if self.gone {
+            return self.ask_again(act);
+        }
         let Act { ask, now, reply, tries, told, .. } = act;
         self.in_hand = true;
         let again = self.surroundings.shared.then(|| ask.clone());

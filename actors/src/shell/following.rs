@@ -13,24 +13,39 @@ use crate::flows::Answers;
 use crate::record::{Identity, State};
 use crate::replay;
 use actix::{Addr, AsyncContext as _, Handler};
-use leasehold_journal::{JournalError, StreamId, View};
+use leasehold_journal::{JournalError, Peers, StreamId, View};
 use std::collections::VecDeque;
 
 /// How long another engine has for handing over what it settled, in seconds: then it is taken for gone.
 /// Being wrong costs a registration that changes nothing.
 const HAND_OVER_SECONDS: f64 = 10.0;
+/// One claim in so many takes what is due longest.
+const HELP_EVERY: u32 = 16;
+/// Records taken over at once; requests are answered in between.
+const AT_ONCE: usize = 512;
 
 /// What one flow knows of the others.
 pub(crate) struct Others<F: Answers> {
     /// The last sequence number up to which everything of theirs was taken over.
     pub(super) told: u64,
+    /// Counts claims.
+    picks: u32,
     /// What they settled, with the time, until it is seen to be handed over.
     settled: VecDeque<(Timestamp, State<F>)>,
 }
 
 impl<F: Answers> Default for Others<F> {
     fn default() -> Self {
-        Self { told: 0, settled: VecDeque::new() }
+        Self { told: 0, picks: 0, settled: VecDeque::new() }
+    }
+}
+
+impl<F: Answers> Others<F> {
+    /// Among whom the next claim is to be shared out. Now and then it takes what is due longest, whoever's
+    /// it is: an engine that claims nothing must not leave its share lying.
+    pub(super) fn peers(&mut self, peers: Peers) -> Peers {
+        self.picks = self.picks.wrapping_add(1);
+        if self.picks.is_multiple_of(HELP_EVERY) { Peers::ALONE } else { peers }
     }
 }
 
@@ -44,7 +59,8 @@ impl<F: Answers> Supervisor<F> {
     /// Takes over whatever the readers show of others.
     pub(super) fn take_over(&mut self, me: &Addr<Self>) {
         let (told, streams) = self.surroundings.reader.moved(F::TAG as u8);
-        for stream in streams {
+        let more = streams.len() > AT_ONCE;
+        for stream in streams.into_iter().take(AT_ONCE) {
             let view = self.surroundings.reader.view(stream);
             match read::<F>(&self.surroundings, stream, view) {
                 Ok(Moved { before, after: Some(after) }) => {
@@ -59,7 +75,11 @@ impl<F: Answers> Supervisor<F> {
                 }
             }
         }
-        self.others.told = told;
+        if !more {
+            self.others.told = told;
+        } else if me.try_send(Followed).is_err() {
+            tracing::debug!("the next look goes on with it");
+        }
     }
 
     fn take_over_one(
@@ -74,10 +94,10 @@ impl<F: Answers> Supervisor<F> {
         if self.roster.outdate(&identity) {
             return; // as soon as its actor rests
         }
-        self.note_settled(after);
         if self.roster.knows(&identity) {
             return self.reconcile(&identity, me.clone(), false);
         }
+        self.note_settled(at.1, after);
         let (earlier, found) = (self.mark(&before), self.mark(after));
         self.moved_elsewhere(&identity, &earlier, &found);
         self.surroundings.reader.took_over(at.0, at.1);
@@ -128,7 +148,11 @@ impl<F: Answers> Supervisor<F> {
         }
     }
 
-    fn note_settled(&mut self, state: &State<F>) {
+    /// Remembers what others settled, so that what follows from it is registered by somebody.
+    pub(super) fn note_settled(&mut self, view: View, state: &State<F>) {
+        if view.known.is_none() {
+            return;
+        }
         if let (State::Completed { record, .. }, Some(_)) = (state, &self.surroundings.successor) {
             self.others.settled.push_back((record.updated_at, state.clone()));
         }

@@ -20,6 +20,9 @@ impl<F: Answers> Handler<Grant<F>> for Entity<F> {
 
     fn handle(&mut self, grant: Grant<F>, context: &mut Self::Context) {
         let Grant { claim, slot, told } = grant;
+        if self.gone {
+            return self.claim_again(claim, Failure::Busy);
+        }
         self.in_hand = true;
         if claim.reply.is_closed() {
             let now = self.mark();
@@ -90,7 +93,7 @@ impl<F: Answers> Entity<F> {
 
     /// Another engine took the record; the claim goes on to another one.
     fn claim_again(&self, claim: Claim<F>, failure: Failure) {
-        let faster = self.surroundings.shared && failure == Failure::Busy;
+        let faster = (self.surroundings.shared || self.gone) && failure == Failure::Busy;
         if !faster || claim.misses == u8::MAX {
             return answer(claim.reply, Err(failure));
         }

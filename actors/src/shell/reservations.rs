@@ -46,6 +46,9 @@ impl Reservations {
 
     /// A registration ended, with the record having this one, or none: what was kept beside is free.
     pub(crate) fn settle(&mut self, record: &Identity, has: Option<Key>) {
+        if let Some(key) = has {
+            self.owners.insert(key, record.clone());
+        }
         if let Some(key) = self.pending.remove(record)
             && Some(key) != has
             // Unless another engine's record has it meanwhile.

@@ -118,7 +118,15 @@ impl<F: Answers> Roster<F> {
 
     /// Lets a record go at once; answers what was last known of it.
     pub(crate) fn drop(&mut self, identity: &Identity) -> Option<Mark<F>> {
-        self.active.remove(identity).map(|active| active.mark)
+        let Active { busy, mark, .. } = self.active.remove(identity)?;
+        // Whatever is still on its way to it is asked again.
+        self.busy = self.busy.saturating_sub(busy.into());
+        Some(mark)
+    }
+
+    /// Whether nothing is on its way to the record.
+    pub(crate) fn rests(&self, identity: &Identity) -> bool {
+        self.active.get(identity).is_none_or(|active| active.busy == 0)
     }
 
     /// Whether any request is on its way.

@@ -113,7 +113,10 @@ impl Scribe {
     ) -> Result<(Self, Writer, Watch), JournalError> {
         let (entries, inbox) = mpsc::channel();
         let (desk, inbox) = (Desk::default(), Arc::new(Mutex::new(inbox)));
-        let watch = Watch { desk: Arc::clone(&desk), inbox: Arc::clone(&inbox), seen: 0, times: 0 };
+        // A server that is away is waited for by its store, which gives up by itself.
+        let patience = if others.is_some() { 10 * PATIENCE } else { PATIENCE };
+        let (at, entries_of) = (Arc::clone(&desk), Arc::clone(&inbox));
+        let watch = Watch { desk: at, inbox: entries_of, seen: 0, times: 0, patience };
         let writing = Arc::clone(&desk);
         let thread = std::thread::Builder::new()
             .name("leasehold-scribe".to_owned())
@@ -220,6 +223,8 @@ pub(crate) struct Watch {
     inbox: Inbox,
     seen: u64,
     times: u32,
+    /// Looks after which a commit is given up.
+    patience: u32,
 }
 
 impl Watch {
@@ -230,7 +235,7 @@ impl Watch {
         let same = underway.waiting.is_some() && underway.number == self.seen;
         self.times = if same { self.times + 1 } else { 0 };
         self.seen = underway.number;
-        if self.times < PATIENCE {
+        if self.times < self.patience {
             return false;
         }
         underway.given_up = true;
@@ -251,9 +256,9 @@ impl Watch {
 
     /// Looks once a second for as long as it is awaited.
     pub(crate) async fn keep_looking(mut self) {
-        let mut every = actix_rt::time::interval(LOOK_EVERY);
         loop {
-            every.tick().await;
+            // Not a beat: looks that were missed while the thread was at something else are not made up for.
+            actix_rt::time::sleep(LOOK_EVERY).await;
             if self.look() {
                 return;
             }

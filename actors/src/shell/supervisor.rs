@@ -95,6 +95,7 @@ impl<F: Answers> Supervisor<F> {
         let (mark, moved) = (entity.mark(), earlier.is_some());
         if let Some(earlier) = earlier {
             self.moved_elsewhere(identity, &earlier, &mark);
+            self.note_settled(view, entity.state());
             self.surroundings.reader.took_over(entity.stream(), view);
         }
         self.roster.add(identity.clone(), entity.into_actor(), mark);
@@ -151,9 +152,9 @@ impl<F: Answers> Supervisor<F> {
     /// reached goes back to where it was.
     pub(super) fn pick(&mut self, mut claim: Claim<F>, me: &Addr<Self>) {
         while !claim.reply.is_closed() {
-            let Surroundings { gate, reader, .. } = self.surroundings.as_ref();
-            let at = (claim.now, claim.behind);
-            let picked = gate.pick(F::TAG, &mut self.agenda, at, reader.peers());
+            let peers = self.others.peers(self.surroundings.reader.peers());
+            let (gate, at) = (&self.surroundings.gate, (claim.now, claim.behind));
+            let picked = gate.pick(F::TAG, &mut self.agenda, at, peers);
             let Some((identity, slot)) = picked else {
                 answer(claim.reply, Ok(None));
                 return;
@@ -213,6 +214,7 @@ impl<F: Answers> Supervisor<F> {
         self.shelf.forget(identity);
         let slot = match self.load(identity, me) {
             Ok(Loaded { entity, view, .. }) => {
+                self.note_settled(view, entity.state());
                 self.surroundings.reader.took_over(entity.stream(), view);
                 let found = entity.mark();
                 self.keys.settle(identity, found.unique);
@@ -270,7 +272,10 @@ impl<F: Answers> Handler<Finish<F>> for Supervisor<F> {
         }
         match finished {
             Finished::Unchanged => {
-                self.keys.settle(&identity, None);
+                // A registration may be on its way behind a look.
+                if self.roster.rests(&identity) {
+                    self.keys.settle(&identity, None);
+                }
                 return self.look_again(&identity, context.address());
             }
             Finished::Moved { before, after } => {

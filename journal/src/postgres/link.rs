@@ -12,8 +12,9 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls_platform_verifier::ConfigVerifierExt as _;
 use std::future::Future;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
+use tokio::time::Instant;
 use tokio_postgres::NoTls;
 use tokio_postgres::error::SqlState;
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -21,11 +22,17 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 /// Connections: one that writes, one that waits for its turn, and those that read.
 const CONNECTIONS: usize = 6;
 /// How long one request may take, whatever it is.
-const REQUEST: Duration = Duration::from_secs(20);
+const REQUEST: Duration = Duration::from_secs(15);
+/// How long somebody who waits for a reading may stand.
+const READ: Duration = Duration::from_secs(5);
+/// How long a server that did not answer is left alone by those who read.
+const REST: Duration = Duration::from_secs(1);
 
 /// Connections on a thread of their own. Whoever asks waits, on whatever thread it is.
 pub(super) struct Link {
     pool: Pool,
+    /// When the server did not answer last, until it does.
+    down: Arc<Mutex<Option<Instant>>>,
     /// There until it is dropped.
     runtime: Option<tokio::runtime::Runtime>,
 }
@@ -53,7 +60,7 @@ impl Link {
             .recycle_timeout(Some(REQUEST))
             .build()
             .map_err(|_| JournalError::Storage)?;
-        Ok(Self { pool, runtime: Some(runtime) })
+        Ok(Self { pool, down: Arc::default(), runtime: Some(runtime) })
     }
 
     pub(super) fn pool(&self) -> &Pool {
@@ -87,16 +94,38 @@ impl Link {
     }
 
     /// The same for one request on a connection, within its time.
+    /// What waits for it may be the engine itself, so a server that does not answer is not asked again at once.
     pub(super) fn ask<T, W>(
         &self,
-        request: impl FnOnce(Object) -> W + Send + 'static,
+        request: impl FnOnce(Arc<Object>) -> W + Send + 'static,
     ) -> Result<T, JournalError>
     where
         T: Send + 'static,
         W: Future<Output = Result<T, tokio_postgres::Error>> + Send + 'static,
     {
-        let pool = self.pool.clone();
-        self.wait(async move { within(request(connect(&pool).await?)).await })
+        let (pool, down) = (self.pool.clone(), Arc::clone(&self.down));
+        if down.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|at| at.elapsed() < REST)
+        {
+            return Err(JournalError::Unreachable);
+        }
+        self.wait(async move {
+            let asked = tokio::time::timeout(READ, async {
+                let connection = Arc::new(connect(&pool).await?);
+                let answered = within(request(Arc::clone(&connection))).await;
+                if answered.is_ok() {
+                    return answered;
+                }
+                // Whatever is still on its way, nobody else is to wait behind it.
+                if let Some(connection) = Arc::into_inner(connection) {
+                    drop(Object::take(connection));
+                }
+                answered
+            });
+            let answered = asked.await.unwrap_or(Err(JournalError::Unreachable));
+            let gone = matches!(answered, Err(JournalError::Unreachable));
+            *down.lock().unwrap_or_else(PoisonError::into_inner) = gone.then(Instant::now);
+            answered
+        })
     }
 }
 
@@ -146,12 +175,12 @@ pub(super) fn named(error: &tokio_postgres::Error) -> JournalError {
         JournalError::ParentMissing
     } else if code.starts_with("28") {
         JournalError::Credentials
-    } else if *state == SqlState::INSUFFICIENT_PRIVILEGE || code == "25006" {
+    } else if *state == SqlState::INSUFFICIENT_PRIVILEGE {
         JournalError::ReadOnly
     } else if *state == SqlState::DISK_FULL {
         JournalError::Full
     } else if ["08", "57", "53", "25", "40", "55"].iter().any(|class| code.starts_with(class)) {
-        // Connections, an operator who stops the server, resources, a transaction that was ended for
+        // Connections, a server that became another one's standby, an operator who stops the server, resources, a transaction that was ended for
         // being idle, deadlocks, locks.
         JournalError::Unreachable
     } else {

@@ -17,6 +17,7 @@ mod clock;
 mod link;
 mod peers;
 mod place;
+mod retention;
 mod schema;
 mod writing;
 
@@ -28,11 +29,11 @@ use crate::base::Base;
 use crate::chain::{Digest, Head, JournalId};
 use crate::checkpoint::{Draft, Left};
 use crate::error::JournalError;
-use crate::medium::{Anchors, Batch, Fill, Medium, Part, Step, Written};
+use crate::medium::{Anchors, Batch, Fill, Medium, Step, Written};
 use crate::record::StreamId;
 use crate::store::Peers;
 use clock::ServerClock;
-use link::{Link, connect, within};
+use link::{Link, connect};
 use peers::Membership;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -305,47 +306,15 @@ impl Medium for PostgresMedium {
     }
 
     fn prepare_successor(&self, fill: &mut Fill<'_>) -> Result<(), JournalError> {
-        if self.peers().count > 1 {
-            return Err(JournalError::Locked);
-        }
-        self.rows("DELETE FROM SCHEMA.entries", Vec::new())?;
-        let base = fill(&mut |part| {
-            let (insert, key, bytes) = match part {
-                Part::Entry(stream, bytes) => {
-                    let insert = "INSERT INTO SCHEMA.entries VALUES ($1, $2)
-                        ON CONFLICT (stream) DO UPDATE SET bytes = excluded.bytes";
-                    (insert, stream.0.to_vec(), bytes)
-                }
-                // Frames stay where they are; a partition goes as a whole when nothing of it counts.
-                Part::Frame(..) => return Ok(()),
-                Part::Chunk(hash, bytes) => {
-                    let insert = "INSERT INTO SCHEMA.chunks VALUES ($1, $2) ON CONFLICT DO NOTHING";
-                    (insert, hash.0.to_vec(), bytes)
-                }
-            };
-            self.rows(insert, vec![Box::new(key), Box::new(bytes)]).map(drop)
-        })?;
-        let set = "UPDATE SCHEMA.head SET base = $1";
-        self.rows(set, vec![Box::new(base.encode())]).map(drop)
+        retention::prepare(&self.link, &self.schema, &self.turn, fill)
     }
 
     fn succeed(self) -> Result<(), JournalError> {
-        let base = self.base()?.ok_or(JournalError::Missing)?;
-        let whole = (base.head.sequence + 1) / schema::PARTITION;
-        let (schema, pool) = (Arc::clone(&self.schema), self.link.pool().clone());
-        self.link.wait(async move {
-            let connection = connect(&pool).await?;
-            for number in (0..whole).rev() {
-                let there = format!("SELECT to_regclass('{schema}.frames_{number}') IS NOT NULL");
-                let there: bool = within(connection.query_one(&there, &[])).await?.get(0);
-                if !there {
-                    return Ok(());
-                }
-                let drop = format!("DROP TABLE {schema}.frames_{number}");
-                within(connection.batch_execute(&drop)).await?;
-            }
-            Ok(())
-        })
+        let others = self.membership.as_ref().map(Membership::look_for_others);
+        if others.transpose()?.unwrap_or(false) {
+            return Err(JournalError::Locked);
+        }
+        retention::succeed(&self.link, &self.schema, &self.turn)
     }
 
     fn anchors(&self) -> Result<Anchors, JournalError> {

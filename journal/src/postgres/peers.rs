@@ -5,11 +5,11 @@
 //! journal alone.
 
 use super::clock::ServerClock;
-use super::link::{Link, connect, named, within};
+use super::link::{Link, connect, within};
 use crate::error::JournalError;
 use crate::store::Peers;
 use deadpool_postgres::Pool;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use uuid::Uuid;
@@ -26,6 +26,7 @@ pub(super) struct Membership {
     schema: Arc<str>,
     /// Its place in the upper half, their count in the lower.
     seen: Arc<AtomicU64>,
+    look: Arc<Look>,
 }
 
 /// What a look needs.
@@ -36,6 +37,8 @@ struct Look {
     id: Uuid,
     seen: Arc<AtomicU64>,
     clock: Arc<ServerClock>,
+    /// Whether the engine has said goodbye.
+    left: AtomicBool,
 }
 
 impl Membership {
@@ -53,9 +56,10 @@ impl Membership {
             id,
             seen: Arc::clone(&seen),
             clock,
+            left: AtomicBool::new(false),
         };
         let look = Arc::new(look);
-        let first = Arc::clone(&look);
+        let (first, again) = (Arc::clone(&look), Arc::clone(&look));
         link.wait(async move { first.first().await })?;
         link.spawn(async move {
             let mut every = tokio::time::interval(EVERY);
@@ -67,7 +71,15 @@ impl Membership {
                 }
             }
         });
-        Ok(Self { id, link: Arc::downgrade(link), schema, seen })
+        Ok(Self { id, link: Arc::downgrade(link), schema, seen, look: again })
+    }
+
+    /// Asks now whether any other engine has shown itself lately.
+    pub(super) fn look_for_others(&self) -> Result<bool, JournalError> {
+        let link = self.link.upgrade().ok_or(JournalError::Unreachable)?;
+        let look = Arc::clone(&self.look);
+        link.wait(async move { look.once().await })?;
+        Ok(self.peers().count > 1)
     }
 
     pub(super) fn peers(&self) -> Peers {
@@ -81,11 +93,7 @@ impl Look {
     /// Enters this engine, and strikes out those that have not been seen for a day.
     async fn first(&self) -> Result<(), JournalError> {
         let connection = connect(&self.pool).await?;
-        let enter = format!(
-            "INSERT INTO {}.engines (id, label, seen_at) VALUES ($1, $2, clock_timestamp())",
-            self.schema
-        );
-        within(connection.execute(&enter, &[&self.id, &self.label])).await?;
+        within(connection.execute(&self.enter(), &[&self.id, &self.label])).await?;
         let strike = format!(
             "DELETE FROM {}.engines WHERE seen_at < clock_timestamp() - interval '1 day'",
             self.schema
@@ -94,12 +102,24 @@ impl Look {
         self.once().await
     }
 
+    fn enter(&self) -> String {
+        format!(
+            "INSERT INTO {}.engines (id, label, seen_at) VALUES ($1, $2, clock_timestamp())
+             ON CONFLICT (id) DO NOTHING",
+            self.schema
+        )
+    }
+
     /// Only a row that is there is touched: one that is struck out when the engine leaves stays so.
     async fn once(&self) -> Result<(), JournalError> {
         let connection = connect(&self.pool).await?;
         let show =
             format!("UPDATE {}.engines SET seen_at = clock_timestamp() WHERE id = $1", self.schema);
-        within(connection.execute(&show, &[&self.id])).await?;
+        let shown = within(connection.execute(&show, &[&self.id])).await?;
+        // A database that was put back to an older state does not know this engine.
+        if shown == 0 && !self.left.load(Ordering::Relaxed) {
+            within(connection.execute(&self.enter(), &[&self.id, &self.label])).await?;
+        }
         let others = format!(
             "SELECT id, extract(epoch FROM clock_timestamp())::double precision
              FROM {0}.engines
@@ -120,12 +140,13 @@ impl Look {
 impl Drop for Membership {
     /// Whoever leaves says so, so that the others need not wait; a lost word costs them a few seconds.
     fn drop(&mut self) {
+        self.look.left.store(true, Ordering::Relaxed);
         let Some(link) = self.link.upgrade() else { return };
         let leave = format!("DELETE FROM {}.engines WHERE id = $1", self.schema);
         let (id, pool) = (self.id, link.pool().clone());
         let left = link.wait(async move {
             let connection = connect(&pool).await?;
-            connection.execute(&leave, &[&id]).await.map_err(|error| named(&error))
+            within(connection.execute(&leave, &[&id])).await
         });
         if left.is_err() {
             tracing::debug!("the other engines will see it themselves");

@@ -3,7 +3,7 @@
 //! Owns the one statement of a commit, whose turn it is, and what is done when an answer gets lost.
 
 use super::clock::ServerClock;
-use super::link::{Link, connect, named, within};
+use super::link::{Link, connect, within};
 use super::{number, schema};
 use crate::error::JournalError;
 use crate::medium::{Batch, Step, Written};
@@ -11,13 +11,15 @@ use deadpool_postgres::{Object, Pool};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
+use tokio_postgres::types::ToSql;
 
 /// How long a commit is tried again while the server does not answer: longer than a restart of it takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The shortest and the longest time between two tries.
 const BETWEEN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
 /// How long the server waits for an engine that has its turn and says nothing.
-const TURN: &str = "SET LOCAL idle_in_transaction_session_timeout = '10s'";
+const TURN: &str =
+    "SET LOCAL idle_in_transaction_session_timeout = '10s'; SET LOCAL lock_timeout = '8s'";
 
 /// One batch as rows.
 pub(super) struct Rows {
@@ -43,7 +45,7 @@ impl Rows {
 pub(super) struct Turn(Mutex<Option<Object>>);
 
 impl Turn {
-    fn held(&self) -> Option<Object> {
+    pub(super) fn held(&self) -> Option<Object> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
@@ -56,6 +58,31 @@ impl Turn {
             let connection = connect(&pool).await?;
             match within(connection.batch_execute(&hold)).await {
                 Ok(()) => Ok(connection),
+                Err(error) => {
+                    end(connection);
+                    Err(error)
+                }
+            }
+        })?;
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(held);
+        Ok(())
+    }
+
+    /// Carries out a statement with two lists of bytes in the transaction that holds the head.
+    pub(super) fn execute(
+        &self,
+        link: &Link,
+        statement: String,
+        first: Vec<Vec<u8>>,
+        second: Vec<Vec<u8>>,
+    ) -> Result<(), JournalError> {
+        let connection = self.held().ok_or(JournalError::Unreachable)?;
+        let held = link.wait(async move {
+            let parameters: [&(dyn ToSql + Sync); 2] = [&first, &second];
+            let used = if statement.contains("$1") { 2 } else { 0 };
+            let executed = within(connection.execute(&statement, &parameters[..used])).await;
+            match executed {
+                Ok(_) => Ok(connection),
                 Err(error) => {
                     end(connection);
                     Err(error)
@@ -240,7 +267,7 @@ impl Writer {
         let query = format!("SELECT bytes FROM {}.frames WHERE first = $1", self.schema);
         let connection = connect(&self.pool).await?;
         let first = self.rows.firsts.first().copied().unwrap_or(0);
-        let row = connection.query_opt(&query, &[&first]).await.map_err(|error| named(&error))?;
+        let row = within(connection.query_opt(&query, &[&first])).await?;
         let ours = row.map(|row| row.get::<_, Vec<u8>>(0)) == self.rows.frames.first().cloned();
         Ok(if ours { Written::Here } else { Written::Overtaken })
     }

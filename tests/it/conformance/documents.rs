@@ -147,9 +147,10 @@ async fn answered(engine: &Engine, document: &Document) -> Result<String, Error>
     Ok(document.canonical().expect("what is accepted is JSON"))
 }
 
-fn replay(journal: &dyn Fn() -> EngineBuilder) {
+/// Every document, or every so many: what is accepted is the parser's decision and not the store's.
+fn replay(journal: &dyn Fn() -> EngineBuilder, every: usize) {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    let all = lines("documents.jsonl");
+    let all: Vec<String> = lines("documents.jsonl").into_iter().step_by(every).collect();
     for line in &all {
         let document: Document = serde_json::from_str(line).expect("a document");
         if document.kind == "canonical" {
@@ -178,7 +179,7 @@ mod memory {
 
     #[test]
     fn conformance_of_documents() {
-        super::replay(&|| Engine::in_memory(&MemoryDisk::new()));
+        super::replay(&|| Engine::in_memory(&MemoryDisk::new()), 1);
     }
 }
 
@@ -189,6 +190,6 @@ mod server {
     #[test]
     fn conformance_of_documents() {
         let Some(cluster) = cluster() else { return };
-        super::replay(&|| builder(&cluster.place()));
+        super::replay(&|| builder(&cluster.place()), 5);
     }
 }

@@ -191,7 +191,10 @@ fn what_is_not_old_enough_and_the_last_frame_stay_and_a_dry_run_changes_nothing(
         let (place, clock) = (Place::new(), ManualClock::at(100.0));
         mixed(&place, &clock).await;
         let (journal, archives) = (place.path("journal"), place.path("archives"));
-        let planned = |before| retention::plan(&journal, at(before)).expect("it verifies");
+        let planned = |before| {
+            retention::plan(&Source::open(&journal).expect("it is there"), at(before))
+                .expect("it verifies")
+        };
         assert_eq!(planned(100.0), None, "at this very time is not before it");
         assert_eq!(retention::archive(&journal, &archives, at(100.0)), Ok(None));
         assert!(!archives.exists(), "nothing was made");
@@ -217,7 +220,10 @@ fn a_place_that_will_not_do_is_refused_and_the_journal_is_as_it_was() {
         fs4::FileExt::try_lock(&holder).expect("nobody else holds it");
         assert_eq!(refused(archives.clone()), Some(JournalError::Locked.into()));
         drop(holder);
-        let name = retention::plan(&journal, at(400.0)).expect("it verifies").expect("some").file;
+        let name = retention::plan(&Source::open(&journal).expect("it is there"), at(400.0))
+            .expect("it verifies")
+            .expect("some")
+            .file;
         std::fs::create_dir(&archives).expect("a folder");
         std::fs::write(archives.join(&name), "dear").expect("writable");
         assert_eq!(refused(archives.clone()), Some(RetentionError::Differs));

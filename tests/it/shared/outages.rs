@@ -37,6 +37,38 @@ fn j1_of_two_writers_the_second_goes_on_behind_the_first_and_a_stale_append_is_l
     assert_eq!(first.reader().head(), second.reader().head());
 }
 
+#[test]
+fn equal_pieces_of_large_bodies_in_one_commit_are_kept_once_and_read_back() {
+    let Some(cluster) = cluster() else { return };
+    let mut log = log(&cluster.place());
+    let large = |stream: u8| {
+        let bodies = vec![vec![b'x'; 300_000]];
+        Append { stream: StreamId([stream; 16]), expected_version: 0, bodies, alone: None }
+    };
+    let answers = log.commit(&[large(1), large(2)]).expect("it commits");
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    let records = log.reader().read_stream(StreamId([2; 16])).expect("it verifies");
+    assert_eq!(records[0].body, vec![b'x'; 300_000]);
+}
+
+#[test]
+fn an_engine_that_knows_more_than_the_server_stops_writing_and_says_so() {
+    let Some(cluster) = cluster() else { return };
+    let (schema, place) = cluster.named();
+    let mut log = log(&place);
+    for version in 0..3 {
+        assert!(log.commit(&[append(1, version)]).expect("it commits")[0].is_ok());
+    }
+    // As after a database was put back to an older state.
+    let back = format!(
+        "DELETE FROM {schema}.frames WHERE first = 3;
+         UPDATE {schema}.head SET sequence = 2, hash = decode(repeat('00', 32), 'hex')"
+    );
+    cluster.psql(&back).expect("it is the owner");
+    assert_eq!(log.commit(&[append(1, 3)]), Err(JournalError::Diverged { sequence: 3 }));
+    assert_eq!(log.commit(&[append(1, 3)]), Err(JournalError::Poisoned));
+}
+
 /// Restarts the server under engines that keep enqueueing and delivering.
 #[test]
 fn a_server_that_restarts_needs_no_restart_of_an_engine_and_loses_nothing() {

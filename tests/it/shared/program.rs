@@ -51,7 +51,6 @@ fn every_command_works_on_a_server_and_its_readers_disturb_nobody() {
     assert!(fine(&["health", &url]).contains("paused"));
     fine(&[&["resume", &url, "--destination", "cms"][..], &who].concat());
     fine(&[&["requeue", &url, "--all"][..], &who].concat());
-    assert_eq!(failed(&["archive", &url, "--to", "x", "--older-than", "30d"]).0, Some(2));
     assert_eq!(failed(&["doctor", &url]).0, Some(2));
 }
 
@@ -83,6 +82,28 @@ fn a_journal_moves_to_a_server_and_back_and_is_the_same_to_the_last_hash() {
     std::fs::write(&part, "nothing").expect("writable");
     let refused = failed(&["import", &part, "--journal", &path("new")]);
     assert_eq!(refused, code(3, "journal_not_a_journal"));
+}
+
+#[test]
+fn old_history_moves_to_an_archive_while_no_engine_is_there_and_the_chain_goes_on() {
+    let Some(cluster) = cluster() else { return };
+    let (url, folder) = (cluster.url(), tempfile::tempdir().expect("a folder"));
+    let to = folder.path().join("archives").display().to_string();
+    let changes = example("changes.ndjson");
+    fine(&["run", &changes, "--sandbox", "--journal", &url]);
+    let (before, health) = (fine(&["list", &url]), json(&["health", &url, "--json"]));
+    let arguments = ["archive", &url, "--to", &to, "--older-than", "0"];
+    assert!(fine(&[&arguments[..], &["--dry-run"]].concat()).contains("would move"));
+    let place = leasehold::PostgresPlace::parse(&url).expect("a URL");
+    let other = leasehold_journal::postgres::PostgresMedium::open(&place, false);
+    assert_eq!(failed(&arguments), code(3, "journal_locked"));
+    drop(other);
+    assert!(fine(&arguments).contains("moved to"));
+    assert_eq!((fine(&["list", &url]), json(&["health", &url, "--json"])), (before, health));
+    assert!(fine(&["audit", &url, "--archives", &to]).contains("clean"));
+    let again = fine(&["run", &changes, "--sandbox", "--journal", &url]);
+    assert!(again.contains("known"), "{again}");
+    assert_eq!(json(&["audit", &url, "--archives", &to, "--json"])["clean"], true);
 }
 
 #[test]
