@@ -284,7 +284,11 @@ impl Take<'_, '_> {
 }
 
 /// Whether all chunks of a manifest came by.
-fn known(hashes: &HashSet<Digest>, manifest: &[u8], sequence: u64) -> Result<(), JournalError> {
+pub(crate) fn known(
+    hashes: &HashSet<Digest>,
+    manifest: &[u8],
+    sequence: u64,
+) -> Result<(), JournalError> {
     let named = chunk::hashes(manifest);
     let whole = named.is_some_and(|named| named.iter().all(|hash| hashes.contains(hash)));
     if whole { Ok(()) } else { Err(JournalError::Corrupt { sequence }) }

@@ -4,11 +4,12 @@
 //! were, and whoever kept a head can prove it in the new place. Must not know what a record says.
 
 use crate::anchor::Anchor;
-use crate::archive::{head_bytes, next_item, start};
+use crate::archive::{head_bytes, known, next_item, start};
 use crate::chain::{Head, chunk_hash};
 use crate::error::JournalError;
 use crate::medium::{Batch, Medium, Step, Written};
 use crate::walk::Walk;
+use std::collections::HashSet;
 use std::io::BufRead;
 
 /// Bytes of frames and chunks in one batch, about.
@@ -19,7 +20,7 @@ const BATCH_BYTES: usize = 4 * 1024 * 1024;
 /// # Errors
 /// [`JournalError::NotAJournal`] for a file that is no archive, [`JournalError::ArchivePart`] for one that
 /// needs those before it, [`JournalError::NotEmpty`] for a medium that holds records or is another journal,
-/// [`JournalError::Corrupt`] with the first sequence number that does not verify; whatever the medium
+/// [`JournalError::Corrupt`] with the first sequence number that does not verify or whose chunks are gone; whatever the medium
 /// answers. What was written until then stays, and is a whole journal up to there.
 pub fn restore<M: Medium>(medium: &M, input: &mut dyn BufRead) -> Result<Head, JournalError> {
     let (id, after) = start(input)?;
@@ -34,16 +35,24 @@ pub fn restore<M: Medium>(medium: &M, input: &mut dyn BufRead) -> Result<Head, J
         medium.initialise(id)?;
     }
     let mut walk = Walk::new(id);
+    let mut chunks = HashSet::new();
     let mut load = Load { from: walk.head(), batch: Batch::default(), bytes: 0 };
     loop {
         let corrupt = JournalError::Corrupt { sequence: walk.head().sequence + 1 };
         let (kind, bytes) = next_item(input).ok_or(corrupt.clone())?;
         load.bytes += bytes.len();
         match kind {
-            b'C' => load.batch.chunks.push((chunk_hash(&bytes), bytes)),
+            b'C' => {
+                let hash = chunk_hash(&bytes);
+                chunks.insert(hash);
+                load.batch.chunks.push((hash, bytes));
+            }
             b'F' => {
                 let first = walk.head().sequence + 1;
-                walk.step(&bytes)?;
+                // A chunk that was changed is another one, and the record's own is not there.
+                for record in walk.step(&bytes)?.iter().filter(|record| record.chunked) {
+                    known(&chunks, record.stored, record.sequence)?;
+                }
                 load.batch.frames.push((first, bytes));
                 if load.bytes >= BATCH_BYTES {
                     load.put(medium, walk.head())?;

@@ -20,7 +20,7 @@ const USER: &str = "leasehold";
 /// Starts the server and ends it, with its folder, when nobody holds the other end of its input any more.
 const KEEPER: &str = r#"
 "$1/postgres" -D "$2/data" -k "$2" -p "$3" -c listen_addresses=127.0.0.1 -c max_connections=200 \
-    -c fsync=off -c log_min_messages=fatal > "$2/log" 2>&1 &
+    -c fsync=off -c log_min_messages=fatal $4 > "$2/log" 2>&1 &
 read -r _
 "$1/pg_ctl" -D "$2/data" -m immediate -w stop > "$2/log" 2>&1
 wait
@@ -33,6 +33,8 @@ pub(crate) struct Cluster {
     folder: PathBuf,
     port: u16,
     owner: Option<(u32, u32)>,
+    /// More arguments of the server.
+    settings: String,
     keeper: Mutex<Option<Child>>,
 }
 
@@ -75,7 +77,7 @@ fn other_user() -> Option<(u32, u32)> {
 
 impl Cluster {
     fn start() -> Option<Self> {
-        Self::start_in(&binaries()?)
+        Self::start_in(&binaries()?, |_| Some(String::new()))
     }
 
     /// A cluster of its own, for tests that stop it.
@@ -84,11 +86,22 @@ impl Cluster {
         Self::start()
     }
 
-    fn start_in(binaries: &Path) -> Option<Self> {
+    /// A cluster that is started with what is made in its folder; `None` where that cannot be made.
+    pub(crate) fn with(settings: impl FnOnce(&Path) -> Option<String>) -> Option<Self> {
+        cluster()?;
+        Self::start_in(&binaries()?, settings)
+    }
+
+    fn start_in(binaries: &Path, settings: impl FnOnce(&Path) -> Option<String>) -> Option<Self> {
         let folder = tempfile::Builder::new().prefix("leasehold-pg-").tempdir().ok()?.keep();
         let owner = other_user();
+        let settings = settings(&folder)?;
         if let Some((user, group)) = owner {
-            chown(&folder, Some(user), Some(group)).expect("root may");
+            let files = std::fs::read_dir(&folder).expect("it is there");
+            let files = files.map(|file| file.expect("readable").path());
+            for path in files.chain([folder.clone()]) {
+                chown(path, Some(user), Some(group)).expect("root may");
+            }
         }
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
         let port = listener.local_addr().expect("bound").port();
@@ -98,6 +111,7 @@ impl Cluster {
             folder,
             port,
             owner,
+            settings,
             keeper: Mutex::new(None),
         };
         let made = cluster
@@ -124,7 +138,7 @@ impl Cluster {
     pub(crate) fn up(&self) {
         let mut keeper = self.command(Path::new("/bin/sh"));
         keeper.args(["-c", KEEPER, "keeper"]).arg(&self.binaries).arg(&self.folder);
-        keeper.arg(self.port.to_string()).stdin(Stdio::piped());
+        keeper.arg(self.port.to_string()).arg(&self.settings).stdin(Stdio::piped());
         *self.keeper.lock().expect("not poisoned") = Some(keeper.spawn().expect("a shell"));
         self.wait_until_ready();
     }
@@ -156,6 +170,10 @@ impl Cluster {
         let answer = answer.map_err(|error| error.to_string())?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
         if answer.status.success() { Ok(text(&answer.stdout)) } else { Err(text(&answer.stderr)) }
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     pub(crate) fn port(&self) -> u16 {

@@ -1,5 +1,7 @@
 //! Engines that share a journal: the same tests on a disk in memory and on a server.
 
+#[cfg(feature = "postgres")]
+mod encrypted;
 mod engines;
 #[cfg(feature = "postgres")]
 mod outages;
