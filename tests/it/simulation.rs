@@ -136,7 +136,7 @@ mod server {
     /// Seeds, each of which opens its journal some ten times.
     const SEEDS: u64 = 24;
     /// Worlds of any length.
-    const WORLDS: u32 = 24;
+    const WORLDS: u32 = 40;
     /// What only a disk of its own can lose, or only whoever can write it can change.
     const OF_DISKS: [&str; 1] = ["tamper"];
 

@@ -148,6 +148,11 @@ impl Journal {
         mishap: Option<Mishap>,
     ) -> Result<Vec<Result<Placed, AppendError>>, JournalError> {
         let Some((log, reader)) = &mut self.open else { return Err(JournalError::Storage) };
+        if self.poisoned && !self.disk.forgets() {
+            // A log on a server would go on, since that knows what was written; the actors here are those
+            // that end with a failed commit, on any store.
+            return Err(JournalError::Poisoned);
+        }
         let bodies: usize = appends.iter().map(|append| append.bodies.len()).sum();
         let last = reader.head().sequence + bodies as u64;
         if let Some(mishap) = mishap {
