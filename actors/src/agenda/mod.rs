@@ -178,7 +178,7 @@ impl<C: Copy> Agenda<C> {
         Some(self.taken_out(picked))
     }
 
-    /// The same where several engines pick from the same records: of the first [`LOOK`] one that `prefers`
+    /// The same where several engines pick from the same records: of the first 64 one that `prefers`
     /// says is this engine's, and only where there is none the first of all. So each engine starts with its
     /// own, and helps out with what the others leave lying.
     pub fn pick_preferred(
