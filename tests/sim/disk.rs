@@ -13,7 +13,9 @@ use leasehold_journal::memory::{Fault, MemoryDisk, MemoryMedium};
 use leasehold_journal::postgres::{PostgresMedium, PostgresPlace};
 use leasehold_journal::{JournalError, JournalId, StreamId};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+#[cfg(feature = "postgres")]
+use std::sync::PoisonError;
+use std::sync::{Arc, Mutex};
 
 /// The disk.
 #[derive(Debug, Clone)]
