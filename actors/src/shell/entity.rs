@@ -7,6 +7,7 @@
 use super::controls::Gate;
 use super::message::{Act, Ask, Failure, Finish, Finished, Mark, answer};
 use super::port::Recorded;
+use super::reading::{self, Reading};
 use super::scribe::{Scribe, ScribeError};
 use super::start::Succession;
 use super::supervisor::Supervisor;
@@ -18,13 +19,12 @@ use crate::flows::Answers;
 use crate::record::{
     Command, Event, Identity, IllegalEvent, Key, Policy, Refusal, State, decide, evolve,
 };
-use crate::replay;
 use actix::fut::wrap_future;
 use actix::prelude::SendError;
 use actix::{Actor, ActorFutureExt as _, Addr, AsyncContext as _, Context, Handler};
 use leasehold_journal::chunk::INLINE_BYTES_MAX;
 use leasehold_journal::{
-    Alone, Append, AppendError, JournalError, Placed, Record, StoreReader, StreamId, View,
+    Alone, Append, AppendError, JournalError, Placed, StoreReader, StreamId, View,
 };
 use std::rc::Rc;
 use std::sync::Arc;
@@ -98,36 +98,11 @@ impl<F: Answers> Entity<F> {
         surroundings: Rc<Surroundings<F>>,
         supervisor: Addr<Supervisor<F>>,
     ) -> Result<Loaded<F>, Failure> {
-        let reader = &surroundings.reader;
-        let view = reader.view(stream);
-        let read = reader
-            .carried(stream)
-            .and_then(|it| Ok((it, reader.read_stream_to(stream, view.tip)?)));
-        let (carried, records) = match read {
-            Ok(read) => read,
-            Err(JournalError::Corrupt { .. }) => {
-                return Err(Failure::Refused(Refusal::StateInvalid));
-            }
-            Err(error) => return Err(Failure::Journal(error)),
-        };
-        let archived = carried.as_ref().map_or(0, |entry| entry.tip.version);
-        let version = records.last().map_or(archived, |record| record.version);
-        let image = carried.map(|entry| entry.image);
-        let first = records.first().map(|record| record.body.clone());
-        let folded = |records: &mut dyn Iterator<Item = Record>| {
-            replay::state_of(stream, image.as_deref(), records.map(|record| record.body))
-                .map_err(|_| Failure::Refused(Refusal::StateInvalid))
-        };
-        let earlier = match view.known {
-            None => None,
-            Some(known) => {
-                let before = records.iter().filter(|record| record.version <= known).cloned();
-                let state = folded(&mut before.collect::<Vec<_>>().into_iter())?;
-                Some(Mark::of(&state, surroundings.expected))
-            }
-        };
-        let state = folded(&mut records.into_iter())?;
-        let payload = Origin { image, first }.payload::<F>();
+        let read = reading::read::<F>(surroundings.reader.as_ref(), stream);
+        let Reading { view, version, state, earlier, origin } = read.map_err(Failure::Journal)?;
+        let state = state.ok_or(Failure::Refused(Refusal::StateInvalid))?;
+        let earlier = earlier.map(|earlier| Mark::of(&earlier, surroundings.expected));
+        let payload = origin.payload::<F>();
         let entity = Self {
             identity,
             stream,
@@ -308,7 +283,9 @@ impl<F: Answers> Handler<Act<F>> for Entity<F> {
         let again = self.surroundings.shared.then(|| ask.clone());
         let (asked_at, now) = (now, self.decided_at(now));
         let name = match &ask {
-            Ask::Do(Command::Register { binding, .. }) => F::unique_key(binding),
+            Ask::Do(Command::Register { binding, .. }) if self.surroundings.shared => {
+                F::unique_key(binding)
+            }
             Ask::Do(_) | Ask::Read => None,
         };
         let planned =

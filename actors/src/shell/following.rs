@@ -4,17 +4,17 @@
 //! hand-overs they may not have come to. Must hold no rule: a record another engine moved is read and folded
 //! like any other.
 
-use super::entity::Surroundings;
 use super::message::{Followed, Mark};
+use super::reading::{self, Reading};
 use super::supervisor::Supervisor;
 use crate::agenda::Slot;
 use crate::contract::time::Timestamp;
 use crate::flows::Answers;
 use crate::record::{Identity, State};
-use crate::replay;
 use actix::{Addr, AsyncContext as _, Handler};
-use leasehold_journal::{JournalError, Peers, StreamId, View};
+use leasehold_journal::{Peers, StreamId, View};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// How long another engine has for handing over what it settled, in seconds: then it is taken for gone.
 /// Being wrong costs a registration that changes nothing.
@@ -49,26 +49,15 @@ impl<F: Answers> Others<F> {
     }
 }
 
-/// A record another engine wrote to, before and after; `None` where it does not replay.
-struct Moved<F: Answers> {
-    before: Option<State<F>>,
-    after: Option<State<F>>,
-}
-
 impl<F: Answers> Supervisor<F> {
     /// Takes over whatever the readers show of others.
     pub(super) fn take_over(&mut self, me: &Addr<Self>) {
-        let (told, streams) = self.surroundings.reader.moved(F::TAG as u8);
-        let more = streams.len() > AT_ONCE;
+        let reader = Arc::clone(&self.surroundings.reader);
+        let (told, streams) = reader.moved(F::TAG as u8);
+        let (more, mut progress) = (streams.len() > AT_ONCE, false);
         for stream in streams.into_iter().take(AT_ONCE) {
-            let view = self.surroundings.reader.view(stream);
-            match read::<F>(&self.surroundings, stream, view) {
-                Ok(Moved { before, after: Some(after) }) => {
-                    self.take_over_one(before.unwrap_or(State::Vacant), &after, (stream, view), me);
-                }
-                Ok(Moved { before, after: None }) => {
-                    self.take_over_damaged(before, (stream, view));
-                }
+            match reading::read::<F>(reader.as_ref(), stream) {
+                Ok(reading) => progress |= self.take_over_one(stream, reading, me),
                 Err(error) => {
                     tracing::warn!(code = error.code(), "what others wrote has to wait");
                     return;
@@ -77,30 +66,32 @@ impl<F: Answers> Supervisor<F> {
         }
         if !more {
             self.others.told = told;
-        } else if me.try_send(Followed).is_err() {
+        } else if progress && me.try_send(Followed).is_err() {
             tracing::debug!("the next look goes on with it");
         }
     }
 
-    fn take_over_one(
-        &mut self,
-        before: State<F>,
-        after: &State<F>,
-        at: (StreamId, View),
-        me: &Addr<Self>,
-    ) {
-        let Some(record) = after.record() else { return };
+    /// Takes one record over, or leaves it to the moment when its actor rests; whether it was taken over.
+    fn take_over_one(&mut self, stream: StreamId, reading: Reading<F>, me: &Addr<Self>) -> bool {
+        let Reading { view, state, earlier, .. } = reading;
+        let Some(after) = state else {
+            self.take_over_damaged(earlier, (stream, view));
+            return true;
+        };
+        let (Some(record), Some(before)) = (after.record(), earlier) else { return false };
         let identity = F::identity(&record.binding);
         if self.roster.outdate(&identity) {
-            return; // as soon as its actor rests
+            return false; // as soon as its actor rests
         }
         if self.roster.knows(&identity) {
-            return self.reconcile(&identity, me.clone(), false);
+            self.reconcile(&identity, me.clone(), false);
+            return true;
         }
-        self.note_settled(at.1, after);
-        let (earlier, found) = (self.mark(&before), self.mark(after));
+        self.note_settled(view, &after);
+        let (earlier, found) = (self.mark(&before), self.mark(&after));
         self.moved_elsewhere(&identity, &earlier, &found);
-        self.surroundings.reader.took_over(at.0, at.1);
+        self.surroundings.reader.took_over(stream, view);
+        true
     }
 
     /// A record that does not replay any more. One that never did has no identity that could be believed.
@@ -174,31 +165,6 @@ impl<F: Answers> Supervisor<F> {
             self.others.settled.pop_front();
         }
     }
-}
-
-/// A record as it was when it was taken over last, and as it is.
-fn read<F: Answers>(
-    surroundings: &Surroundings<F>,
-    stream: StreamId,
-    view: View,
-) -> Result<Moved<F>, JournalError> {
-    let reader = &surroundings.reader;
-    let read = reader
-        .carried(stream)
-        .and_then(|carried| Ok((carried, reader.read_stream_to(stream, view.tip)?)));
-    let (carried, records) = match read {
-        Ok(read) => read,
-        Err(JournalError::Corrupt { .. }) => return Ok(Moved { before: None, after: None }),
-        Err(error) => return Err(error),
-    };
-    let image = carried.map(|entry| entry.image);
-    let known = view.known.unwrap_or(view.tip.version);
-    let earlier = records.iter().filter(|record| record.version <= known);
-    let earlier = earlier.map(|record| record.body.clone());
-    let before = replay::state_of(stream, image.as_deref(), earlier);
-    let bodies = records.iter().map(|record| record.body.clone());
-    let after = replay::state_of(stream, image.as_deref(), bodies);
-    Ok(Moved { before: before.ok(), after: after.ok() })
 }
 
 impl<F: Answers> Handler<Followed> for Supervisor<F> {

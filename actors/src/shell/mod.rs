@@ -10,6 +10,7 @@
 //! | [`entity`] | one actor per active record |
 //! | [`supervisor`] | one actor per flow: agenda, activation, passivation, expiry, restarts |
 //! | [`roster`], [`reservations`] | which records are active; who has which second identity |
+//! | [`reading`] | one record, read from its stream and folded |
 //! | [`granting`] | how a record is given out |
 //! | [`following`] | what other engines of a shared journal did |
 //! | [`controls`], [`shelf`] | what is paused, and the records that are put aside for it |
@@ -29,6 +30,7 @@ pub mod granting;
 pub mod message;
 pub mod port;
 pub mod projector;
+pub mod reading;
 pub mod reservations;
 pub mod roster;
 pub mod runtime;
