@@ -117,25 +117,11 @@ fn known<F: Flow>(
         return Some(Known::Other);
     };
     let brought = first.and_then(|body| codec::decode::<F>(body).ok());
-    let again = brought.is_some_and(|brought| match brought {
-        Event::Imported { at, .. } => {
-            let (schema_version, row_sha256) = (*schema_version, *row_sha256);
-            let (record, payload) = (record.clone(), payload.clone());
-            brought == Event::Imported { at, schema_version, row_sha256, record, payload }
-        }
-        Event::Registered { .. }
-        | Event::Claimed { .. }
-        | Event::Completed { .. }
-        | Event::Watched { .. }
-        | Event::Unchanged { .. }
-        | Event::Retried { .. }
-        | Event::Failed { .. }
-        | Event::LeaseLost { .. }
-        | Event::Requeued { .. }
-        | Event::RequeuedLater { .. }
-        | Event::Dismissed { .. }
-        | Event::Repinned { .. }
-        | Event::Released { .. } => false,
+    // From the same row: only the time of the import is another one.
+    let again = brought.is_some_and(|brought| {
+        let (at, schema_version, row_sha256) = (brought.at(), *schema_version, *row_sha256);
+        let (record, payload) = (record.clone(), payload.clone());
+        brought == Event::Imported { at, schema_version, row_sha256, record, payload }
     });
     Some(if again || *there == record.state() { Known::Same } else { Known::Other })
 }
