@@ -1,7 +1,6 @@
 //! What a disk may lose or change, on purpose.
 
-use super::Disk;
-use super::{Image, MemoryDisk};
+use super::{Disk, Image, MemoryDisk};
 use crate::record::StreamId;
 
 impl MemoryDisk {

@@ -21,11 +21,7 @@ const COUNTS_SECONDS: f64 = 7.0;
 
 /// One engine among others.
 pub(super) struct Membership {
-    id: Uuid,
     link: Weak<Link>,
-    schema: Arc<str>,
-    /// Its place in the upper half, their count in the lower.
-    seen: Arc<AtomicU64>,
     look: Arc<Look>,
 }
 
@@ -35,7 +31,8 @@ struct Look {
     schema: Arc<str>,
     label: Option<String>,
     id: Uuid,
-    seen: Arc<AtomicU64>,
+    /// Its place in the upper half, their count in the lower.
+    seen: AtomicU64,
     clock: Arc<ServerClock>,
     /// Whether the engine has said goodbye.
     left: AtomicBool,
@@ -48,30 +45,28 @@ impl Membership {
         (schema, label): (Arc<str>, Option<String>),
         clock: Arc<ServerClock>,
     ) -> Result<Self, JournalError> {
-        let (id, seen) = (Uuid::now_v7(), Arc::new(AtomicU64::new(1)));
-        let look = Look {
+        let look = Arc::new(Look {
             pool: link.pool().clone(),
-            schema: Arc::clone(&schema),
+            schema,
             label,
-            id,
-            seen: Arc::clone(&seen),
+            id: Uuid::now_v7(),
+            seen: AtomicU64::new(1),
             clock,
             left: AtomicBool::new(false),
-        };
-        let look = Arc::new(look);
-        let (first, again) = (Arc::clone(&look), Arc::clone(&look));
+        });
+        let (first, shown) = (Arc::clone(&look), Arc::clone(&look));
         link.wait(async move { first.first().await })?;
         link.spawn(async move {
             let mut every = tokio::time::interval(EVERY);
             every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             loop {
                 every.tick().await;
-                if let Err(error) = look.once().await {
+                if let Err(error) = shown.once().await {
                     tracing::debug!(code = error.code(), "the other engines cannot be seen");
                 }
             }
         });
-        Ok(Self { id, link: Arc::downgrade(link), schema, seen, look: again })
+        Ok(Self { link: Arc::downgrade(link), look })
     }
 
     /// Asks now whether any other engine has shown itself lately.
@@ -83,7 +78,7 @@ impl Membership {
     }
 
     pub(super) fn peers(&self) -> Peers {
-        let seen = self.seen.load(Ordering::Relaxed);
+        let seen = self.look.seen.load(Ordering::Relaxed);
         let (place, count) = ((seen >> 32) as u32, (seen & u64::from(u32::MAX)) as u32);
         Peers { place, count: count.max(1) }
     }
@@ -142,11 +137,10 @@ impl Drop for Membership {
     fn drop(&mut self) {
         self.look.left.store(true, Ordering::Relaxed);
         let Some(link) = self.link.upgrade() else { return };
-        let leave = format!("DELETE FROM {}.engines WHERE id = $1", self.schema);
-        let (id, pool) = (self.id, link.pool().clone());
+        let look = Arc::clone(&self.look);
         let left = link.wait(async move {
-            let connection = connect(&pool).await?;
-            within(connection.execute(&leave, &[&id])).await
+            let leave = format!("DELETE FROM {}.engines WHERE id = $1", look.schema);
+            within(connect(&look.pool).await?.execute(&leave, &[&look.id])).await
         });
         if left.is_err() {
             tracing::debug!("the other engines will see it themselves");

@@ -7,6 +7,7 @@
 use super::link::{Link, within};
 use super::schema::PARTITION;
 use super::writing::Turn;
+use crate::base::Base;
 use crate::error::JournalError;
 use crate::medium::{Fill, Part};
 
@@ -86,13 +87,10 @@ pub(super) fn succeed(link: &Link, schema: &str, turn: &Turn) -> Result<(), Jour
     let connection = turn.held().ok_or(JournalError::Missing)?;
     let schema = schema.to_owned();
     link.wait(async move {
-        // The head is in the base's bytes, after four of its name.
-        let archived = format!(
-            "SELECT ('x' || encode(substring(base FROM 5 FOR 8), 'hex'))::bit(64)::bigint
-             FROM {schema}.head"
-        );
-        let little: i64 = within(connection.query_one(&archived, &[])).await?.get(0);
-        let archived = little.swap_bytes().unsigned_abs();
+        let base = format!("SELECT base FROM {schema}.head");
+        let base: Vec<u8> = within(connection.query_one(&base, &[])).await?.get(0);
+        let base = Base::decode(&base).ok_or(JournalError::Corrupt { sequence: 0 })?;
+        let archived = base.head.sequence;
         for number in (0..(archived + 1) / PARTITION).rev() {
             let there = format!("SELECT to_regclass('{schema}.frames_{number}') IS NOT NULL");
             let there: bool = within(connection.query_one(&there, &[])).await?.get(0);
