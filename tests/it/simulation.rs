@@ -75,22 +75,31 @@ proptest! {
     /// I1 to I15 and R1 to R5 in worlds of any length; what breaks one is told in its fewest steps.
     #[test]
     fn every_invariant_holds_in_any_world(seed in any::<u64>(), steps in 1..=STEPS / 4) {
-        let documents = DOCUMENTS.with(Rc::clone);
-        let Outcome { broken, .. } = sim::run(seed, Options { steps, ..HONEST }, &documents);
-        let broken = broken.map(|(broken, step)| (broken.invariant.id, broken.detail, step));
-        prop_assert_eq!(broken, None);
+        prop_assert_eq!(broken(seed, Options { steps, ..HONEST }), None);
     }
+}
+
+/// What a seed breaks: the invariant, how, and at which step.
+fn broken(seed: u64, options: Options) -> Option<(&'static str, &'static str, u32)> {
+    let documents = DOCUMENTS.with(Rc::clone);
+    let Outcome { broken, .. } = sim::run(seed, options, &documents);
+    broken.map(|(broken, step)| (broken.invariant.id, broken.detail, step))
+}
+
+/// So many seeds give the same traces again, and each another one.
+fn assert_repeatable(seeds: u64, options: Options) {
+    let documents = Rc::new(Documents::new());
+    let hash = |seed| sim::run(seed, options, &documents).trace.hash;
+    let first: Vec<u64> = (0..seeds).map(hash).collect();
+    let second: Vec<u64> = (0..seeds).map(hash).collect();
+    assert_eq!(first, second);
+    let different: BTreeSet<u64> = first.into_iter().collect();
+    assert_eq!(different.len() as u64, seeds);
 }
 
 #[test]
 fn the_same_seed_gives_the_same_trace_and_another_one_another() {
-    let documents = Rc::new(Documents::new());
-    let hash = |seed| sim::run(seed, HONEST, &documents).trace.hash;
-    let first: Vec<u64> = (0..8).map(hash).collect();
-    let second: Vec<u64> = (0..8).map(hash).collect();
-    assert_eq!(first, second);
-    let different: BTreeSet<u64> = first.into_iter().collect();
-    assert_eq!(different.len(), 8);
+    assert_repeatable(8, HONEST);
 }
 
 #[test]
@@ -125,12 +134,11 @@ fn every_invariant_has_a_sabotage_and_every_happening_its_own_name() {
 /// The same on a server. Coverage is the memory's business: a server takes no power cut from here.
 #[cfg(feature = "postgres")]
 mod server {
-    use super::{DOCUMENTS, Disk, Options, STEPS, Sabotage, hold};
+    use super::{Disk, Options, STEPS, Sabotage, assert_repeatable, broken, hold};
     use crate::postgres::cluster;
+    use crate::simulation::sim;
     use crate::simulation::sim::documents::Documents;
-    use crate::simulation::sim::{self, Outcome};
     use proptest::prelude::*;
-    use std::collections::BTreeSet;
     use std::rc::Rc;
 
     /// Seeds, each of which opens its journal some ten times.
@@ -165,10 +173,7 @@ mod server {
         #[test]
         fn every_invariant_holds_in_any_world(seed in any::<u64>(), steps in 1..=STEPS / 4) {
             if cluster().is_some() {
-                let documents = DOCUMENTS.with(Rc::clone);
-                let Outcome { broken, .. } = sim::run(seed, Options { steps, ..HONEST }, &documents);
-                let broken = broken.map(|(broken, step)| (broken.invariant.id, broken.detail, step));
-                prop_assert_eq!(broken, None);
+                prop_assert_eq!(broken(seed, Options { steps, ..HONEST }), None);
             }
         }
     }
@@ -176,13 +181,7 @@ mod server {
     #[test]
     fn the_same_seed_gives_the_same_trace_and_another_one_another() {
         let Some(_) = cluster() else { return };
-        let documents = Rc::new(Documents::new());
-        let hash = |seed| sim::run(seed, HONEST, &documents).trace.hash;
-        let first: Vec<u64> = (0..3).map(hash).collect();
-        let second: Vec<u64> = (0..3).map(hash).collect();
-        assert_eq!(first, second);
-        let different: BTreeSet<u64> = first.into_iter().collect();
-        assert_eq!(different.len(), 3);
+        assert_repeatable(3, HONEST);
     }
 
     #[test]

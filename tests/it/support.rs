@@ -3,6 +3,7 @@
 use leasehold::{
     CallFailure, ChangeRequest, Client, Dispatch, Engine, FlowDelays, ManualClock, MemoryDisk,
 };
+use leasehold_actors::contract::payload::Payload;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::sync::Mutex;
@@ -45,6 +46,31 @@ pub(crate) fn change_with(event_id: &str, text: &str) -> String {
         },
     })
     .to_string()
+}
+
+/// The acknowledged notification of a published change, under this id.
+pub(crate) fn notification(event_id: &str, notification_id: &str) -> serde_json::Value {
+    serde_json::json!({
+        "schema": "blun.cms-source-terminal-notification.v1",
+        "event_id": event_id,
+        "site_id": "site-1",
+        "plan_id": "plan-1",
+        "website_version": "web-1",
+        "source_sequence": 7,
+        "job_count": 2,
+        "change_sha256": "d".repeat(64),
+        "lifecycle_binding_sha256": "e".repeat(64),
+        "terminal_status": "published",
+        "lifecycle_sha256": "f".repeat(64),
+        "notification_id": notification_id,
+    })
+}
+
+/// The hash of a document's canonical form, in hex.
+pub(crate) fn sha256(document: &serde_json::Value) -> String {
+    let text = document.to_string();
+    let (_, payload) = Payload::parse(text.as_bytes(), usize::MAX).expect("it is JSON");
+    payload.sha256().to_string()
 }
 
 /// A valid answer to the change with this id.

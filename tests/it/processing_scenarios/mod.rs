@@ -2,13 +2,12 @@
 
 mod c9_to_c14;
 
-use crate::support::{code, marked, run};
+use crate::support::{self, code, marked, run, sha256};
 use leasehold::{
     CallFailure, Client, Delays, Engine, Error, FlowDelays, ManualClock, MemoryDisk, Processing,
     ProcessingAttempt, ProcessingRequest, ProcessingStatus, Registered,
 };
 use leasehold_actors::codec;
-use leasehold_actors::contract::payload::Payload;
 use leasehold_actors::record::{FlowTag, stream_of};
 use leasehold_journal::{Append, JournalId, Log, LogOptions, Store as _};
 use serde_json::{Value, json};
@@ -83,26 +82,7 @@ async fn unbound(disk: &MemoryDisk, clock: &ManualClock) -> Engine {
 
 /// The acknowledged notification of a published change.
 fn notification(event_id: &str) -> Value {
-    json!({
-        "schema": "blun.cms-source-terminal-notification.v1",
-        "event_id": event_id,
-        "site_id": "site-1",
-        "plan_id": "plan-1",
-        "website_version": "web-1",
-        "source_sequence": 7,
-        "job_count": 2,
-        "change_sha256": "d".repeat(64),
-        "lifecycle_binding_sha256": "e".repeat(64),
-        "terminal_status": "published",
-        "lifecycle_sha256": "f".repeat(64),
-        "notification_id": format!("terminal-{event_id}"),
-    })
-}
-
-fn sha256(document: &Value) -> String {
-    let text = document.to_string();
-    let (_, payload) = Payload::parse(text.as_bytes(), usize::MAX).expect("it is JSON");
-    payload.sha256().to_string()
+    support::notification(event_id, &format!("terminal-{event_id}"))
 }
 
 /// The same document with other members.

@@ -1,10 +1,8 @@
 //! What engines on one journal do with each other.
 
 use super::Place;
-use crate::support::{accepted, change, code, run};
+use crate::support::{accepted, change, code, notification, run, sha256};
 use leasehold::{Engine, ManualClock, Scope};
-use leasehold_actors::contract::payload::Payload;
-use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::Duration;
@@ -111,25 +109,10 @@ pub(super) fn a_stale_holder_is_refused(place: &impl Place) {
     });
 }
 
-/// The acknowledged notification of an event, under this id, and its hash.
-fn notification(event_id: &str, notification_id: &str) -> (String, String) {
-    let document: Value = json!({
-        "schema": "blun.cms-source-terminal-notification.v1",
-        "event_id": event_id,
-        "site_id": "site-1",
-        "plan_id": "plan-1",
-        "website_version": "web-1",
-        "source_sequence": 7,
-        "job_count": 2,
-        "change_sha256": "d".repeat(64),
-        "lifecycle_binding_sha256": "e".repeat(64),
-        "terminal_status": "published",
-        "lifecycle_sha256": "f".repeat(64),
-        "notification_id": notification_id,
-    });
-    let text = document.to_string();
-    let (_, payload) = Payload::parse(text.as_bytes(), usize::MAX).expect("it is JSON");
-    (text, payload.sha256().to_string())
+/// The notification of an event, under this id, and its hash.
+fn notified(event_id: &str, notification_id: &str) -> (String, String) {
+    let document = notification(event_id, notification_id);
+    (document.to_string(), sha256(&document))
 }
 
 pub(super) fn a_second_identity_is_one_records(place: &impl Place) {
@@ -138,8 +121,8 @@ pub(super) fn a_second_identity_is_one_records(place: &impl Place) {
         let (first, second) = (engine(place, &clock).await, engine(place, &clock).await);
         for round in 0..10 {
             let shared = format!("notification-{round}");
-            let one = notification(&format!("event-{round}-a"), &shared);
-            let other = notification(&format!("event-{round}-b"), &shared);
+            let one = notified(&format!("event-{round}-a"), &shared);
+            let other = notified(&format!("event-{round}-b"), &shared);
             let (one, other) = tokio::join!(
                 first.processing().register_notification(one.0, &one.1, 5),
                 second.processing().register_notification(other.0, &other.1, 5),
