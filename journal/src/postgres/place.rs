@@ -71,12 +71,6 @@ impl PostgresPlace {
         Ok(place)
     }
 
-    /// Whether a text is meant for [`Self::parse`] rather than the path of a folder.
-    #[must_use]
-    pub fn is_meant(text: &str) -> bool {
-        text.starts_with("postgres://") || text.starts_with("postgresql://")
-    }
-
     /// The password, for a server that asks for one.
     #[must_use]
     pub fn with_password(mut self, password: &str) -> Self {
