@@ -76,6 +76,11 @@ impl Link {
         self.handle().spawn(work);
     }
 
+    /// The server answers again: whoever reads may ask it at once.
+    pub(super) fn is_back(&self) {
+        *self.down.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// Carries a request out and waits for its end.
     ///
     /// # Errors

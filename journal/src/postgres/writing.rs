@@ -49,6 +49,10 @@ impl Turn {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
+    fn hold(&self, connection: Object) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
+    }
+
     /// Waits for the head and holds it.
     pub(super) fn take(&self, link: &Link, schema: &str) -> Result<(), JournalError> {
         self.pass();
@@ -56,15 +60,10 @@ impl Turn {
         let pool = link.pool().clone();
         let held = link.wait(async move {
             let connection = connect(&pool).await?;
-            match within(connection.batch_execute(&hold)).await {
-                Ok(()) => Ok(connection),
-                Err(error) => {
-                    end(connection);
-                    Err(error)
-                }
-            }
+            let held = within(connection.batch_execute(&hold)).await;
+            kept(connection, held)
         })?;
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(held);
+        self.hold(held);
         Ok(())
     }
 
@@ -81,15 +80,9 @@ impl Turn {
             let parameters: [&(dyn ToSql + Sync); 2] = [&first, &second];
             let used = if statement.contains("$1") { 2 } else { 0 };
             let executed = within(connection.execute(&statement, &parameters[..used])).await;
-            match executed {
-                Ok(_) => Ok(connection),
-                Err(error) => {
-                    end(connection);
-                    Err(error)
-                }
-            }
+            kept(connection, executed)
         })?;
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(held);
+        self.hold(held);
         Ok(())
     }
 
@@ -121,7 +114,7 @@ impl Turn {
 /// Asks until there is an answer, or nobody would wait any longer.
 pub(super) fn wait_until_reachable(link: &Link) -> Result<(), JournalError> {
     let pool = link.pool().clone();
-    link.wait(async move {
+    let answered = link.wait(async move {
         let give_up = Instant::now() + PATIENCE;
         let mut wait = BETWEEN.0;
         loop {
@@ -134,7 +127,22 @@ pub(super) fn wait_until_reachable(link: &Link) -> Result<(), JournalError> {
                 known => return known,
             }
         }
-    })
+    });
+    if answered.is_ok() {
+        link.is_back();
+    }
+    answered
+}
+
+/// The connection after a request in its transaction; one that failed is ended with all of that.
+fn kept<T>(connection: Object, done: Result<T, JournalError>) -> Result<Object, JournalError> {
+    match done {
+        Ok(_) => Ok(connection),
+        Err(error) => {
+            end(connection);
+            Err(error)
+        }
+    }
 }
 
 /// Ends a connection with whatever it holds: the server gives it up when the connection is gone, and the
@@ -244,12 +252,8 @@ impl Writer {
                     &[&from, &from_hash, &to, &to_hash, firsts, frames, hashes, chunks],
                 )
                 .await
-        });
-        let row = match tokio::time::timeout(PATIENCE, row).await {
-            Ok(Ok(row)) => row,
-            Ok(Err(error)) => return Err(error),
-            Err(_) => return Err(JournalError::Unreachable),
-        };
+        })
+        .await?;
         self.clock.sample(row.get(1), asked, self.clock.steady());
         let moved: bool = row.get(0);
         Ok(if moved { Written::Here } else { Written::Overtaken })
